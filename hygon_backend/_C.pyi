@@ -1,0 +1,8 @@
+# ruff: noqa: N999  (the name of the file is the name of the compiled module)
+from hygon_backend.native import BuildInfo
+
+def build_info() -> BuildInfo:
+    """How this module was built."""
+
+def probe_wave_width() -> int:
+    """Number of lanes in a wave of the current device; absent from builds without device kernels."""

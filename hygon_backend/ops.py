@@ -1,0 +1,414 @@
+"""The public operators: they validate, choose an implementation and count the call.
+
+All take strided tensors; only the last axis of `q`, `k` and `v` must be dense. Caches are read and
+written in place in any layout of `hygon_backend.kv_layout`. The exact semantics (mask, window,
+softcap, ALiBi, sinks, LSE, empty rows) are those of `hygon_backend.reference`.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from hygon_backend import counters, validation
+from hygon_backend.errors import InvalidArgumentError, reject
+from hygon_backend.kv_layout import CacheGeometry, KVLayout, parse_layout
+from hygon_backend.torch_path import attention, kv_cache
+from hygon_backend.torch_path.gather import PagedCache
+from hygon_backend.torch_path.scales import Scale
+from hygon_backend.torch_path.scores import ScoreRules, combine
+
+_INDEX_DTYPES = (torch.int32, torch.int64)
+_PATH = "torch"
+
+
+def paged_decode(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    seq_lens: torch.Tensor,
+    *,
+    scale: float | None = None,
+    layout: KVLayout | str | int = KVLayout.BSHD,
+    partition_size: int | None = None,
+    window: int | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    k_scale: Scale = None,
+    v_scale: Scale = None,
+    out: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    return_lse: bool = False,
+    validate: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Attention of the newest token(s) of every sequence over its paged keys and values.
+
+    Args:
+        q: `[num_seqs, Hq, D]`, or `[num_seqs, q_len, Hq, D]` when every sequence has `q_len` new
+            tokens (speculative decoding); float16, bfloat16 or float32.
+        k_cache: paged keys, new tokens included, in `layout`; q's float types or fp8.
+        v_cache: paged values, same dtype; their head size `Dv` may differ from `D`.
+        block_table: `[num_seqs, max_blocks]` int32/int64 page ids. Entries at or past
+            `ceil(seq_len / block_size)` are never read.
+        seq_lens: `[num_seqs]` int32/int64 key counts; 0 is legal and gives an empty row.
+        scale: factor of the dot product; `1 / sqrt(D)` when None.
+        layout: cache layout, a `KVLayout`, its name or a vendor code.
+        partition_size: keys per split-KV partition; None chooses. `PA_PARTITION_SIZE` overrides.
+        window: keys visible to a query, its own included; None for all.
+        softcap: logit cap; None or 0 for none.
+        sinks: `[Hq]` logits added to the softmax denominator.
+        alibi_slopes: `[Hq]` slopes of the linear position bias.
+        k_scale: factor of stored keys (fp8); number, `[1]` or `[Hkv]`.
+        v_scale: factor of stored values (fp8).
+        out: written in place, q's shape with `Dv` last, q's dtype; allocated when None.
+        lse: written in place, q's shape without its last axis, float32; implies `return_lse`.
+        return_lse: also return the natural-log LSE.
+        validate: read lengths and page ids and check them; waits for the device.
+
+    Returns:
+        `out`, or `(out, lse)`.
+
+    Raises:
+        InvalidArgumentError: an argument has a wrong shape, dtype, device or value.
+    """
+    path = "q must be [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D]"
+    if not isinstance(q, torch.Tensor) or q.dim() not in (3, 4):
+        found = list(q.shape) if isinstance(q, torch.Tensor) else type(q).__name__
+        raise InvalidArgumentError(f"{path}, but is {found}")
+    sizes, cache = _open_cache(q, k_cache, v_cache, layout, k_scale, v_scale)
+    _check_table(block_table, seq_lens, q.shape[0], q.device)
+    rules = _rules(q, sizes, scale, True, window, softcap, sinks, alibi_slopes)
+    parts = validation.partition_size(partition_size)
+    out, lse = _outputs(q, sizes.head_size_v, out, lse, return_lse)
+    if validate:
+        validation.check_lengths(seq_lens, block_table, sizes.block_size)
+        validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
+    counters.record("paged_decode", _PATH)
+    one = q.dim() == 3
+    attention.paged_decode(
+        q.unsqueeze(1) if one else q,
+        cache,
+        block_table,
+        seq_lens,
+        rules,
+        out.unsqueeze(1) if one else out,
+        lse if lse is None or not one else lse.unsqueeze(1),
+        parts,
+    )
+    return out if lse is None else (out, lse)
+
+
+def prefix_prefill(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    seq_lens: torch.Tensor,
+    *,
+    scale: float | None = None,
+    layout: KVLayout | str | int = KVLayout.BSHD,
+    causal: bool = True,
+    partition_size: int | None = None,
+    window: int | None = None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    k_scale: Scale = None,
+    v_scale: Scale = None,
+    out: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    return_lse: bool = False,
+    validate: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Attention of a batch of new tokens over the paged cache that already holds them.
+
+    Sequence `s` owns query rows `cu_seqlens_q[s] .. cu_seqlens_q[s + 1]`, the last tokens of its
+    `seq_lens[s]` keys; the mask is `j <= i + (Lk - Lq)` (source document, section 3.2). Rows of `q`
+    past the last offset (padding) get output 0.
+
+    Args:
+        q: `[T, Hq, D]`; float16, bfloat16 or float32.
+        k_cache: see `paged_decode`, like `v_cache` and `block_table`.
+        v_cache: see `paged_decode`.
+        block_table: see `paged_decode`.
+        cu_seqlens_q: `[num_seqs + 1]` int32/int64, from 0, never falling.
+        seq_lens: `[num_seqs]` key counts, prefix and new tokens together.
+        scale: see `paged_decode`.
+        layout: see `paged_decode`.
+        causal: apply the shifted causal mask; False lets every query see every key.
+        partition_size: see `paged_decode`, like all further arguments; `out` is `[T, Hq, Dv]` and
+            `lse` `[T, Hq]`.
+        window: see `paged_decode`; needs `causal`.
+        softcap: see `paged_decode`.
+        sinks: see `paged_decode`.
+        alibi_slopes: see `paged_decode`.
+        k_scale: see `paged_decode`.
+        v_scale: see `paged_decode`.
+        out: see `paged_decode`.
+        lse: see `paged_decode`.
+        return_lse: see `paged_decode`.
+        validate: see `paged_decode`; also reads `cu_seqlens_q`.
+
+    Returns:
+        `out`, or `(out, lse)`.
+
+    Raises:
+        InvalidArgumentError: an argument has a wrong shape, dtype, device or value.
+    """
+    validation.check_tensor("q", q, (None, None, None), validation.QUERY_DTYPES)
+    sizes, cache = _open_cache(q, k_cache, v_cache, layout, k_scale, v_scale)
+    validation.check_tensor("seq_lens", seq_lens, (None,), _INDEX_DTYPES, q.device)
+    num_seqs = seq_lens.shape[0]
+    _check_table(block_table, seq_lens, num_seqs, q.device)
+    validation.check_tensor("cu_seqlens_q", cu_seqlens_q, (num_seqs + 1,), _INDEX_DTYPES, q.device)
+    rules = _rules(q, sizes, scale, causal, window, softcap, sinks, alibi_slopes)
+    parts = validation.partition_size(partition_size)
+    out, lse = _outputs(q, sizes.head_size_v, out, lse, return_lse)
+    if validate:
+        validation.check_offsets(cu_seqlens_q, q.shape[0])
+        validation.check_lengths(seq_lens, block_table, sizes.block_size)
+        validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
+    counters.record("prefix_prefill", _PATH)
+    attention.prefix_prefill(q, cache, block_table, cu_seqlens_q, seq_lens, rules, out, lse, parts)
+    return out if lse is None else (out, lse)
+
+
+def write_kv(
+    k: torch.Tensor,
+    v: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    *,
+    layout: KVLayout | str | int = KVLayout.BSHD,
+    k_scale: Scale = None,
+    v_scale: Scale = None,
+    validate: bool = False,
+) -> None:
+    """Stores new keys and values in their cache slots.
+
+    Args:
+        k: `[T, Hkv, D]`; float16, bfloat16 or float32.
+        v: `[T, Hkv, Dv]`, same dtype.
+        k_cache: changed in place; stored are `k / k_scale`, saturated for fp8, NaN kept.
+        v_cache: changed in place.
+        slot_mapping: `[T]` int32/int64; slot `block * block_size + offset`, negative to skip the
+            token. No slot may appear twice.
+        layout: see `paged_decode`.
+        k_scale: number, `[1]` or `[Hkv]`.
+        v_scale: number, `[1]` or `[Hkv]`.
+        validate: read the slots and check that they lie in the pool; waits for the device.
+
+    Raises:
+        InvalidArgumentError: an argument has a wrong shape, dtype, device or value; nothing is
+            written then.
+    """
+    parsed = parse_layout(layout)
+    validation.check_tensor("k", k, (None, None, None), validation.QUERY_DTYPES)
+    sizes = validation.check_cache(k_cache, v_cache, parsed, k.device)
+    tokens, heads = k.shape[0], sizes.num_kv_heads
+    validation.check_tensor("k", k, (tokens, heads, sizes.head_size), validation.QUERY_DTYPES)
+    validation.check_tensor("v", v, (tokens, heads, sizes.head_size_v), (k.dtype,), k.device)
+    validation.check_tensor("slot_mapping", slot_mapping, (tokens,), _INDEX_DTYPES, k.device)
+    validation.check_scale("k_scale", k_scale, heads, k.device)
+    validation.check_scale("v_scale", v_scale, heads, k.device)
+    if validate:
+        wrong = (slot_mapping >= sizes.num_blocks * sizes.block_size).nonzero().flatten()
+        if wrong.numel():
+            row, limit = int(wrong[0]), sizes.num_blocks * sizes.block_size
+            raise reject(f"slot_mapping[{row}]", int(slot_mapping[row]), f"below {limit}, or negative")
+    counters.record("write_kv", _PATH)
+    kv_cache.write_kv(k, v, k_cache, v_cache, slot_mapping, parsed, sizes.block_size, k_scale, v_scale)
+
+
+def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, validate: bool = False) -> None:
+    """Copies whole pages within each cache, for copy-on-write (source document, section 1.2).
+
+    Args:
+        caches: key and value caches (of any number of layers), page axis first, changed in place.
+        block_mapping: `[n, 2]` int32/int64 rows of (source, destination) page ids. No page may be
+            the destination of two rows, or source of one and destination of another: a kernel
+            copies all rows at once.
+        validate: read the mapping and check those rules; waits for the device.
+
+    Raises:
+        InvalidArgumentError: an argument has a wrong shape, dtype, device or value; nothing is
+            copied then.
+    """
+    if not caches:
+        raise reject("caches", "empty", "a list of at least one cache")
+    for index, cache in enumerate(caches):
+        if not isinstance(cache, torch.Tensor) or cache.dim() < 2:
+            raise reject(f"caches[{index}]", "no page pool", "a tensor whose first axis is the page")
+        if cache.device != caches[0].device:
+            expected = f"{caches[0].device}, like the other tensors"
+            raise reject(f"the device of caches[{index}]", cache.device, expected)
+    validation.check_tensor("block_mapping", block_mapping, (None, 2), _INDEX_DTYPES, caches[0].device)
+    if validate:
+        _check_block_mapping(block_mapping, min(cache.shape[0] for cache in caches))
+    counters.record("copy_blocks", _PATH)
+    kv_cache.copy_blocks(caches, block_mapping)
+
+
+def gather_kv(
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    seq_lens: torch.Tensor,
+    *,
+    layout: KVLayout | str | int = KVLayout.BSHD,
+    k_scale: Scale = None,
+    v_scale: Scale = None,
+    dtype: torch.dtype | None = None,
+    validate: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Copies all sequences' keys and values out of the cache, packed without padding.
+
+    Args:
+        k_cache: see `paged_decode`.
+        v_cache: see `paged_decode`.
+        block_table: see `paged_decode`.
+        seq_lens: see `paged_decode`.
+        layout: see `paged_decode`.
+        k_scale: see `paged_decode`.
+        v_scale: see `paged_decode`.
+        dtype: element type of the result; the cache's own when None (float32 for fp8).
+        validate: see `paged_decode`.
+
+    Returns:
+        keys `[sum(seq_lens), Hkv, D]`, values `[sum(seq_lens), Hkv, Dv]` and `cu_seqlens_k`
+        `[num_seqs + 1]` int32.
+
+    Raises:
+        InvalidArgumentError: an argument has a wrong shape, dtype, device or value.
+    """
+    parsed = parse_layout(layout)
+    sizes = validation.check_cache(k_cache, v_cache, parsed)
+    device = k_cache.device
+    validation.check_tensor("seq_lens", seq_lens, (None,), _INDEX_DTYPES, device)
+    _check_table(block_table, seq_lens, seq_lens.shape[0], device)
+    validation.check_scale("k_scale", k_scale, sizes.num_kv_heads, device)
+    validation.check_scale("v_scale", v_scale, sizes.num_kv_heads, device)
+    if validate:
+        validation.check_lengths(seq_lens, block_table, sizes.block_size)
+        validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
+    if dtype is None:
+        dtype = torch.float32 if k_cache.itemsize == 1 else k_cache.dtype
+    counters.record("gather_kv", _PATH)
+    cache = PagedCache(k_cache, v_cache, parsed, sizes.block_size, k_scale, v_scale)
+    return kv_cache.gather_kv(cache, block_table, seq_lens, dtype)
+
+
+def merge_states(
+    o_a: torch.Tensor, lse_a: torch.Tensor, o_b: torch.Tensor, lse_b: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Merges two attention results over disjoint sets of keys.
+
+    Args:
+        o_a: `[T, H, D]` normalised output over the first set.
+        lse_a: `[T, H]` float32 natural-log LSE; -inf marks an empty set, whose output is ignored.
+        o_b: the same over the second set, o_a's shape and dtype.
+        lse_b: the same over the second set.
+
+    Returns:
+        out in o_a's dtype and lse float32; empty merged with empty gives 0 and -inf, never NaN.
+
+    Raises:
+        InvalidArgumentError: an argument has a wrong shape, dtype or device.
+    """
+    validation.check_tensor("o_a", o_a, (None, None, None), validation.QUERY_DTYPES)
+    validation.check_tensor("o_b", o_b, tuple(o_a.shape), (o_a.dtype,), o_a.device)
+    for name, lse in (("lse_a", lse_a), ("lse_b", lse_b)):
+        validation.check_tensor(name, lse, tuple(o_a.shape[:2]), (torch.float32,), o_a.device)
+    counters.record("merge_states", _PATH)
+    out, lse = combine(torch.stack([o_a.float(), o_b.float()]), torch.stack([lse_a, lse_b]))
+    return out.to(o_a.dtype), lse
+
+
+def _open_cache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    layout: KVLayout | str | int,
+    k_scale: Scale,
+    v_scale: Scale,
+) -> tuple[CacheGeometry, PagedCache]:
+    """Checks q against the cache pair and bundles what reading the cache needs."""
+    parsed = parse_layout(layout)
+    sizes = validation.check_cache(k_cache, v_cache, parsed, q.device)
+    heads = q.shape[-2]
+    leading = (None,) * (q.dim() - 2)
+    validation.check_tensor("q", q, (*leading, heads, sizes.head_size), validation.QUERY_DTYPES)
+    validation.check_heads(heads, sizes.num_kv_heads)
+    validation.check_scale("k_scale", k_scale, sizes.num_kv_heads, q.device)
+    validation.check_scale("v_scale", v_scale, sizes.num_kv_heads, q.device)
+    return sizes, PagedCache(k_cache, v_cache, parsed, sizes.block_size, k_scale, v_scale)
+
+
+def _check_table(
+    block_table: torch.Tensor, seq_lens: torch.Tensor, num_seqs: int, device: torch.device
+) -> None:
+    validation.check_tensor("seq_lens", seq_lens, (num_seqs,), _INDEX_DTYPES, device)
+    validation.check_tensor("block_table", block_table, (num_seqs, None), _INDEX_DTYPES, device)
+
+
+def _rules(
+    q: torch.Tensor,
+    sizes: CacheGeometry,
+    scale: float | None,
+    causal: bool,
+    window: int | None,
+    softcap: float | None,
+    sinks: torch.Tensor | None,
+    alibi_slopes: torch.Tensor | None,
+) -> ScoreRules:
+    validation.check_per_head("sinks", sinks, q.shape[-2], q.device)
+    validation.check_per_head("alibi_slopes", alibi_slopes, q.shape[-2], q.device)
+    return ScoreRules(
+        scale=validation.softmax_scale(scale, sizes.head_size),
+        causal=causal,
+        window=validation.window_size(window, causal),
+        softcap=validation.soft_cap(softcap),
+        sinks=sinks,
+        alibi_slopes=alibi_slopes,
+    )
+
+
+def _outputs(
+    q: torch.Tensor,
+    head_size_v: int,
+    out: torch.Tensor | None,
+    lse: torch.Tensor | None,
+    return_lse: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Checks the caller's output buffers, or allocates them."""
+    shape = (*q.shape[:-1], head_size_v)
+    if out is None:
+        out = q.new_empty(shape)
+    else:
+        validation.check_tensor("out", out, shape, (q.dtype,), q.device)
+    if lse is not None:
+        validation.check_tensor("lse", lse, tuple(q.shape[:-1]), (torch.float32,), q.device)
+    elif return_lse:
+        lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+    return out, lse
+
+
+def _check_block_mapping(block_mapping: torch.Tensor, num_blocks: int) -> None:
+    seen: set[int] = set()
+    rows = block_mapping.tolist()
+    sources = {source for source, _ in rows}
+    for index, (source, target) in enumerate(rows):
+        for column, block in enumerate((source, target)):
+            if not 0 <= block < num_blocks:
+                raise reject(
+                    f"block_mapping[{index}, {column}]", block, f"a block id from 0 to {num_blocks - 1}"
+                )
+        if target in seen or target in sources:
+            raise reject(f"block_mapping[{index}, 1]", target, "a page that no other row copies from or to")
+        seen.add(target)
+
+
+__all__ = ["copy_blocks", "gather_kv", "merge_states", "paged_decode", "prefix_prefill", "write_kv"]

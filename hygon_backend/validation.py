@@ -1,0 +1,191 @@
+"""Argument checks shared by the operators.
+
+Shapes, dtypes and devices are always checked: that reads no tensor data. Values (page ids, lengths,
+offsets) are read only under `validate=True`, since on a card that means waiting for the device.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+
+import torch
+
+from hygon_backend.errors import InvalidArgumentError, reject
+from hygon_backend.kv_layout import CacheGeometry, KVLayout, geometry
+from hygon_backend.torch_path.scales import FP8_DTYPES, Scale
+
+QUERY_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+CACHE_DTYPES = (*QUERY_DTYPES, *FP8_DTYPES)
+
+MAX_HEAD_SIZE = 256
+"""Largest head size; sizes the kernels have no tile for are padded to the next one."""
+
+PARTITION_VARIABLE = "PA_PARTITION_SIZE"
+"""Environment variable that overrides the partition size of every call, as in the vendor's code."""
+
+
+def check_tensor(
+    name: str,
+    tensor: object,
+    shape: tuple[int | None, ...],
+    dtypes: tuple[torch.dtype, ...],
+    device: torch.device | None = None,
+) -> None:
+    """Checks that an argument is a tensor of the given shape (None: any size), dtype and device."""
+    if not isinstance(tensor, torch.Tensor):
+        raise reject(name, type(tensor).__name__, "a tensor")
+    expected = "[" + ", ".join("any" if size is None else str(size) for size in shape) + "]"
+    fits = tensor.dim() == len(shape) and all(
+        want is None or want == have for want, have in zip(shape, tensor.shape, strict=True)
+    )
+    if not fits:
+        raise reject(f"the shape of {name}", list(tensor.shape), expected)
+    if tensor.dtype not in dtypes:
+        raise reject(f"the dtype of {name}", tensor.dtype, "one of " + ", ".join(str(d) for d in dtypes))
+    if device is not None and tensor.device != device:
+        raise reject(f"the device of {name}", tensor.device, f"{device}, like the other tensors")
+
+
+def check_cache(
+    k_cache: torch.Tensor, v_cache: torch.Tensor, layout: KVLayout, device: torch.device | None = None
+) -> CacheGeometry:
+    """Checks a cache pair and returns its sizes; both on `device`, or on one device when None."""
+    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
+        if not isinstance(cache, torch.Tensor):
+            raise reject(name, type(cache).__name__, "a tensor")
+        check_tensor(name, cache, (None,) * cache.dim(), CACHE_DTYPES, device)
+        device = cache.device
+    if k_cache.dtype != v_cache.dtype:
+        raise reject("the dtype of v_cache", v_cache.dtype, f"{k_cache.dtype}, like k_cache")
+    sizes = geometry(k_cache, v_cache, layout)
+    for name, size in (("head_size", sizes.head_size), ("head_size_v", sizes.head_size_v)):
+        if not 1 <= size <= MAX_HEAD_SIZE:
+            raise reject(name, size, f"1 to {MAX_HEAD_SIZE}")
+    return sizes
+
+
+def check_heads(num_heads: int, num_kv_heads: int) -> None:
+    """Checks that query heads divide evenly among key/value heads."""
+    if num_kv_heads == 0 or num_heads % num_kv_heads:
+        raise reject("the number of query heads", num_heads, f"a multiple of the {num_kv_heads} KV heads")
+
+
+def check_scale(name: str, scale: Scale, num_kv_heads: int, device: torch.device) -> None:
+    """Checks an fp8 scale: None, a positive finite number, or a tensor of one or `num_kv_heads`."""
+    if scale is None:
+        return
+    if isinstance(scale, torch.Tensor):
+        if scale.numel() not in (1, num_kv_heads) or scale.dim() > 1:
+            raise reject(f"the shape of {name}", list(scale.shape), f"[], [1] or [{num_kv_heads}]")
+        if not scale.is_floating_point():
+            raise reject(f"the dtype of {name}", scale.dtype, "a floating-point type")
+        if scale.device != device:
+            raise reject(f"the device of {name}", scale.device, f"{device}, like the other tensors")
+        return
+    if isinstance(scale, bool) or not isinstance(scale, int | float):
+        raise reject(name, repr(scale), "None, a number or a tensor")
+    if not (math.isfinite(scale) and scale > 0):
+        raise reject(name, scale, "a finite number above 0")
+
+
+def check_per_head(name: str, tensor: torch.Tensor | None, num_heads: int, device: torch.device) -> None:
+    """Checks an optional `[num_heads]` float tensor (sinks, ALiBi slopes)."""
+    if tensor is not None:
+        check_tensor(name, tensor, (num_heads,), QUERY_DTYPES, device)
+
+
+def softmax_scale(scale: float | None, head_size: int) -> float:
+    """Returns the factor of the dot product, `1 / sqrt(head_size)` when None."""
+    if scale is None:
+        return 1.0 / math.sqrt(head_size)
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not math.isfinite(scale):
+        raise reject("scale", repr(scale), "a finite number or None")
+    return float(scale)
+
+
+def soft_cap(softcap: float | None) -> float | None:
+    """Returns the logit cap, None for none (None and 0 both mean that)."""
+    if softcap is None:
+        return None
+    if isinstance(softcap, bool) or not isinstance(softcap, int | float):
+        raise reject("softcap", repr(softcap), "a number or None")
+    if not (math.isfinite(softcap) and softcap >= 0):
+        raise reject("softcap", softcap, "a finite number, 0 (off) or above")
+    return float(softcap) or None
+
+
+def window_size(window: int | None, causal: bool) -> int | None:
+    """Returns the number of visible keys, None for all.
+
+    Other code counts the keys to the left of the own one (`window_left`); that is `window - 1`.
+    """
+    if window is None:
+        return None
+    if isinstance(window, bool) or not isinstance(window, int):
+        raise reject("window", repr(window), "an integer or None")
+    if window < 1:
+        raise reject("window", window, "at least 1 (keys visible, the own one included), or None for all")
+    if not causal:
+        raise InvalidArgumentError(f"window is {window}, but causal is False: a window needs a causal mask")
+    return window
+
+
+def partition_size(requested: int | None, environment: Mapping[str, str] = os.environ) -> int | None:
+    """Returns the partition size to use: the environment's, else the caller's, else None (automatic)."""
+    text = environment.get(PARTITION_VARIABLE, "")
+    name: str = "partition_size"
+    value: object = requested
+    if text.strip() not in ("", "0"):
+        name, value = PARTITION_VARIABLE, text
+        if text.strip().isdecimal():
+            value = int(text)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise reject(name, repr(value), "a whole number of tokens, at least 1")
+    return value
+
+
+def check_lengths(seq_lens: torch.Tensor, block_table: torch.Tensor, block_size: int) -> None:
+    """Reads the lengths: none negative, none longer than the table can address."""
+    capacity = block_table.shape[1] * block_size
+    for row, length in enumerate(seq_lens.tolist()):
+        if not 0 <= length <= capacity:
+            raise reject(
+                f"seq_lens[{row}]",
+                length,
+                f"0 to {capacity} (block_table has {block_table.shape[1]} columns of {block_size} tokens)",
+            )
+
+
+def check_block_ids(
+    block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_blocks: int
+) -> None:
+    """Reads the used part of the block table: every id must lie in the pool.
+
+    Entries at or past `ceil(seq_len / block_size)` are not looked at: they may hold anything.
+    """
+    used = (seq_lens.long() + block_size - 1) // block_size
+    column = torch.arange(block_table.shape[1], device=block_table.device)
+    wrong = ((block_table < 0) | (block_table >= num_blocks)) & (column < used[:, None])
+    if bool(wrong.any()):
+        row, col = wrong.nonzero()[0].tolist()
+        raise reject(
+            f"block_table[{row}, {col}]", int(block_table[row, col]), f"a block id from 0 to {num_blocks - 1}"
+        )
+
+
+def check_offsets(cu_seqlens_q: torch.Tensor, num_tokens: int) -> None:
+    """Reads the query offsets: from 0, never falling, ending within the packed queries."""
+    offsets = cu_seqlens_q.tolist()
+    if offsets[0] != 0:
+        raise reject("cu_seqlens_q[0]", offsets[0], "0")
+    for index in range(1, len(offsets)):
+        if offsets[index] < offsets[index - 1]:
+            raise reject(
+                f"cu_seqlens_q[{index}]", offsets[index], f"at least its predecessor, {offsets[index - 1]}"
+            )
+    if offsets[-1] > num_tokens:
+        raise reject(f"cu_seqlens_q[{len(offsets) - 1}]", offsets[-1], f"at most {num_tokens}, the rows of q")

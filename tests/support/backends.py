@@ -1,0 +1,50 @@
+"""The implementations under test: one entry of `BACKENDS` runs every test of `tests/cases`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+
+from hygon_backend import ops
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An implementation of the operators and the device whose memory it works on.
+
+    `ops` offers the functions of `hygon_backend.ops` under the same names and signatures.
+    """
+
+    name: str
+    ops: ModuleType
+    device: torch.device
+
+    def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Brings a tensor to the device with its strides; on the tensor's own device it is itself."""
+        return self.adopt_all(tensor)[0]
+
+    def adopt_all(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Brings tensors to the device; those that share an allocation go on sharing it."""
+        moved: dict[int, torch.Tensor] = {}
+        adopted = []
+        for tensor in tensors:
+            if tensor.device == self.device:
+                adopted.append(tensor)
+                continue
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in moved:
+                raw = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+                moved[storage.data_ptr()] = raw.to(self.device)
+            view = torch.empty(0, dtype=tensor.dtype, device=self.device)
+            target = moved[storage.data_ptr()].untyped_storage()
+            adopted.append(view.set_(target, tensor.storage_offset(), tensor.shape, tensor.stride()))
+        return adopted
+
+    def adopt_optional(self, value: torch.Tensor | float | None) -> torch.Tensor | float | None:
+        """`adopt` for an argument that may also be a number or None."""
+        return self.adopt(value) if isinstance(value, torch.Tensor) else value
+
+
+BACKENDS = {"torch": Backend("torch", ops, torch.device("cpu"))}

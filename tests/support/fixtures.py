@@ -1,0 +1,25 @@
+"""Fixtures shared by the operator suites; their `conftest.py` import what they use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from support.backends import BACKENDS, Backend
+
+
+@pytest.fixture(scope="session", params=BACKENDS.values(), ids=BACKENDS.keys())
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Each implementation under test in turn."""
+    return request.param
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Runs torch on one thread: on tensors this small a second one only waits for the first."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Creates .venv/vllm: stock vLLM without compiled kernels, the developer tools and this package.
+#
+# Usage: tools/setup_env.sh vllm
+#
+# Quick when nothing changed. An environment that was interrupted half way, or made from other
+# constraints or in another folder, is removed and made again.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+# shellcheck source=tools/steps.sh
+source tools/steps.sh
+
+if [[ $# -ne 1 || $1 != vllm ]]; then
+  echo "usage: tools/setup_env.sh vllm" >&2
+  exit 2
+fi
+
+venv=".venv/$1"
+constraints="constraints/$1.txt"
+env_stamp="$venv/.stamp-environment"
+package_stamp="$venv/.stamp-package"
+python=${PYTHON:-python3}
+
+die() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+stamp_matches() {
+  [[ -f $1 && $(<"$1") == "$2" ]]
+}
+
+# Hashes what the environment depends on. Scripts in an environment and the editable install hold
+# absolute paths, so a moved or copied checkout needs a new environment.
+environment_key() {
+  { cat "$constraints" tools/setup_env.sh && pwd; } | sha256sum | cut -d ' ' -f 1
+}
+
+# Hashes what the compiled part of the package depends on; the Python part is used in place.
+package_key() {
+  {
+    find setup.py pyproject.toml build_support csrc -type f -not -path '*/__pycache__/*' -print0 | sort -z |
+      xargs -0 sha256sum
+    env | grep -E '^(HYGON_BACKEND_TARGET|PYTORCH_ROCM_ARCH|CXX|CXXFLAGS|LDFLAGS)=' | sort
+  } | sha256sum | cut -d ' ' -f 1
+}
+
+# The module lies in the source folder, where cleaning up can remove it without touching the stamp.
+package_is_built() {
+  stamp_matches "$package_stamp" "$(package_key)" && compgen -G 'hygon_backend/_C.*.so' >/dev/null
+}
+
+# Prints the Debian packages that are missing.
+missing_packages() {
+  command -v "$python" >/dev/null || echo python3
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  "$python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
+    echo python3-dev
+  command -v g++ >/dev/null || echo g++
+  command -v make >/dev/null || echo make
+}
+
+apt_install() {
+  apt-get update
+  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+}
+
+pip_install() {
+  "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \
+    --constraint "$constraints" "$@"
+}
+
+# `empty` builds vLLM's Python part alone: this package brings the platform. The published wheel is
+# avoided because it brings CUDA.
+install_vllm() {
+  VLLM_VERSION_OVERRIDE=0.33.0 VLLM_TARGET_DEVICE=empty \
+    pip_install --no-build-isolation --no-binary vllm vllm==0.33.0
+}
+
+# Comes through xgrammar, takes 1 GB of disk and is unused on a CPU.
+remove_triton() {
+  "$venv/bin/python" -m pip uninstall --yes triton
+}
+
+install_tools() {
+  pip_install gguf accelerate numpy httpx aiohttp pytest pytest-timeout hypothesis ruff mypy clang-format
+}
+
+install_system_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  if ((${#missing[@]} == 0)); then return; fi
+  if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
+    die "please install these first (Debian's names): ${missing[*]}"
+  fi
+  steps_begin 1
+  step "system packages: ${missing[*]}" apt_install "${missing[@]}"
+  mapfile -t missing < <(missing_packages)
+  if ((${#missing[@]} != 0)); then
+    die "$(command -v "$python") still lacks what Debian's ${missing[*]} would bring: use another python3 by setting PYTHON"
+  fi
+}
+
+# The bounds are vLLM 0.33.0's.
+check_python() {
+  "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' ||
+    die "vLLM needs Python 3.11 to 3.14, and $python is $("$python" --version 2>&1): choose another with PYTHON=..."
+}
+
+create_environment() {
+  if [[ -e $venv ]]; then
+    echo "setup: $venv is unfinished or out of date: removing it and making it again"
+    rm -rf "$venv"
+  fi
+  echo "setup: making $venv (some minutes and about 2 GB, once)"
+  steps_begin 5
+  step "python environment" "$python" -m venv "$venv"
+  step "torch and build tools" pip_install torch==2.13.0 "setuptools>=77.0.3,<81" setuptools_scm \
+    setuptools-rust cmake ninja packaging wheel jinja2 pybind11
+  step "vLLM 0.33.0" install_vllm
+  step "remove triton (1 GB, unused on a CPU)" remove_triton
+  step "test and lint tools" install_tools
+  environment_key >"$env_stamp"
+}
+
+install_package() {
+  steps_begin 1
+  step "hygon_backend (editable)" pip_install --no-build-isolation --no-deps --editable .
+  package_key >"$package_stamp"
+}
+
+install_system_packages
+check_python
+stamp_matches "$env_stamp" "$(environment_key)" || create_environment
+package_is_built || install_package
+echo "setup: $venv is ready"
