@@ -14,7 +14,7 @@ PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
 
 _SLOW_DATA = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-settings.register_profile("fast", max_examples=60, deadline=None, derandomize=True)
+settings.register_profile("fast", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("full", max_examples=2000, deadline=None, suppress_health_check=_SLOW_DATA)
 
 

@@ -43,7 +43,7 @@ package_key() {
   {
     find setup.py pyproject.toml build_support csrc -type f -not -path '*/__pycache__/*' -print0 | sort -z |
       xargs -0 sha256sum
-    env | grep -E '^(HYGON_BACKEND_TARGET|PYTORCH_ROCM_ARCH|CXX|CXXFLAGS|LDFLAGS)=' | sort
+    printf '%s\n' "${HYGON_BACKEND_TARGET-}" "${PYTORCH_ROCM_ARCH-}" "${CXX-}" "${CXXFLAGS-}" "${LDFLAGS-}"
   } | sha256sum | cut -d ' ' -f 1
 }
 

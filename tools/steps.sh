@@ -26,7 +26,7 @@ steps_slug() {
 
 # Prints the log's last line; progress bars rewrite theirs after a carriage return.
 steps_last_line() {
-  tail -c 2000 "$1" | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-100 || true
+  tail -c 2000 "$1" | tr '\r' '\n' | { grep -v '^[[:space:]]*$' || echo "no output yet"; } | tail -n 1 | cut -c 1-100
 }
 
 # Ends the running command with everything that it started, then this shell.

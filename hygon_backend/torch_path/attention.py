@@ -49,7 +49,7 @@ def paged_decode(
     rows = q.shape[1]
     _fill_empty(out, lse, rules)
     token_bytes = cache.k_cache[:1].nbytes // cache.block_size * 2
-    live = [index for index, length in enumerate(lengths) if length > 0]
+    live = [index for index, length in enumerate(lengths) if length > 0 and rows > 0]
     for group in _groups(live, lengths, max(token_bytes, 1)):
         ends = [lengths[i] for i in group]
         firsts = [first_visible(max(end - rows, 0), rules.window) for end in ends]

@@ -124,10 +124,9 @@ class HygonAttentionImpl(AttentionImpl[HygonMetadata]):
         kv_sharing_target_layer_name: str | None = None,
         sinks: torch.Tensor | None = None,
     ) -> None:
-        if attn_type != AttentionType.DECODER:
-            raise UnsupportedError(
-                f"attention type is {attn_type}, but {BACKEND_NAME} supports decoder attention only"
-            )
+        sentence = support.explain_attention_type(attn_type)
+        if sentence is not None:
+            raise UnsupportedError(sentence)
         self.num_heads = num_heads
         self.head_size = head_size
         self.scale = float(scale)

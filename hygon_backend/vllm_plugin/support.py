@@ -49,9 +49,18 @@ def explain(config: AttentionSelectorConfig) -> str | None:
             f"kv_cache_dtype is {config.kv_cache_dtype}, but {BACKEND_NAME} supports "
             f"{', '.join(KV_CACHE_DTYPES)}"
         )
-    if config.attn_type != AttentionType.DECODER:
-        return f"attention type is {config.attn_type}, but {BACKEND_NAME} supports decoder attention only"
+    sentence = explain_attention_type(config.attn_type)
+    if sentence is not None:
+        return sentence
     for flag, meaning in _UNSUPPORTED_FLAGS.items():
         if getattr(config, flag):
             return f"the model or configuration asks for {meaning}, which {BACKEND_NAME} does not support"
     return None
+
+
+def explain_attention_type(attn_type: str) -> str | None:
+    """Returns the sentence that refuses an attention type, or None for decoder attention."""
+    if attn_type == AttentionType.DECODER:
+        return None
+    name = AttentionType(attn_type).value
+    return f"attention type is {name}, but {BACKEND_NAME} supports decoder attention only"

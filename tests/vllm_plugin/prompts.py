@@ -42,9 +42,18 @@ LONG_PROMPT_TOKENS = 4000
 
 
 def build(tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Token ids of all prompts: 8 chats sharing a system prompt, 13 texts, one of a single token, one of
-    4,000 tokens."""
-    prompts = [
+    """Token ids of all prompts: one of 4,000 tokens, 8 chats sharing a system prompt, 13 texts, one of a
+    single token.
+
+    The long one comes first: in a tiny pool it then holds most pages while the others grow, which is
+    what forces preemption.
+    """
+    story = " ".join(
+        f"On day {day} the ship sailed {day * 13 % 97} miles and met {day % 7} others."
+        for day in range(1, 400)
+    )
+    prompts = [tokenizer(story)["input_ids"][:LONG_PROMPT_TOKENS]]
+    prompts += [
         tokenizer.apply_chat_template(
             [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}],
             add_generation_prompt=True,
@@ -54,11 +63,6 @@ def build(tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     ]
     prompts += [tokenizer(text)["input_ids"] for text in TEXTS]
     prompts.append(tokenizer("The")["input_ids"])
-    story = " ".join(
-        f"On day {day} the ship sailed {day * 13 % 97} miles and met {day % 7} others."
-        for day in range(1, 400)
-    )
-    prompts.append(tokenizer(story)["input_ids"][:LONG_PROMPT_TOKENS])
-    assert len(prompts[-2]) == 1
-    assert len(prompts[-1]) == LONG_PROMPT_TOKENS
+    assert len(prompts[0]) == LONG_PROMPT_TOKENS
+    assert len(prompts[-1]) == 1
     return prompts

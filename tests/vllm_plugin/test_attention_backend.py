@@ -1,0 +1,142 @@
+"""The backend class against vLLM's own cache allocation, without an engine."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from vllm.v1.attention.backend import AttentionType
+from vllm.v1.attention.backends.registry import AttentionBackendEnum
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheLayout
+
+from hygon_backend import reference
+from hygon_backend.errors import UnsupportedError
+from hygon_backend.vllm_plugin.attention import HygonAttentionBackend, HygonAttentionImpl
+from hygon_backend.vllm_plugin.metadata import HygonMetadata
+from hygon_backend.vllm_plugin.registration import BACKEND_PATH, register
+
+BLOCKS, BLOCK_SIZE, KV_HEADS, HEADS, HEAD_SIZE = 12, 8, 2, 6, 16
+
+
+def make_impl(**options: object) -> HygonAttentionImpl:
+    """One layer's attention with six query heads on two KV heads."""
+    return HygonAttentionImpl(HEADS, HEAD_SIZE, HEAD_SIZE**-0.5, KV_HEADS, **options)
+
+
+def allocate(layout: KVCacheLayout, dtype: torch.dtype, layers: int = 3) -> torch.Tensor:
+    """The middle layer's `[B, H, N, C]` cache view, strided as vLLM lays out `layers` layers."""
+    logical = (layers, BLOCKS, 2, BLOCK_SIZE, KV_HEADS * HEAD_SIZE)
+    order = layout.stride_order
+    storage = torch.zeros([logical[axis] for axis in order], dtype=dtype)
+    return storage.permute([order.index(axis) for axis in range(5)])[1]
+
+
+def run_batch(impl: HygonAttentionImpl, cache: torch.Tensor, layer: object) -> tuple[torch.Tensor, ...]:
+    """Two decodes and two prefills over one cache; returns output and what the reference needs."""
+    torch.manual_seed(3)
+    seq_lens = torch.tensor([9, 17, 12, 5], dtype=torch.int32)
+    query_lens = [1, 1, 7, 5]
+    table = torch.randperm(BLOCKS)[: 4 * 3].reshape(4, 3).int()
+    qkv = torch.randn(14, (HEADS + 2 * KV_HEADS) * HEAD_SIZE)  # packed, so that q, k and v are strided
+    query = qkv[:, : HEADS * HEAD_SIZE].view(14, HEADS, HEAD_SIZE)
+    prefix = torch.randn(2, int(seq_lens.sum()), KV_HEADS, HEAD_SIZE)
+    slots = torch.cat(
+        [table[row, torch.arange(n) // BLOCK_SIZE] * BLOCK_SIZE + torch.arange(n) % BLOCK_SIZE
+         for row, n in enumerate(seq_lens.tolist())]
+    ).long()  # fmt: skip
+    impl.do_kv_cache_update(layer, prefix[0], prefix[1], cache, slots)
+    offsets = torch.tensor([0, *query_lens]).cumsum(0).int()
+    metadata = HygonMetadata(14, 2, 2, table, seq_lens, offsets[2:] - 2)
+    output = torch.full((16, HEADS, HEAD_SIZE), 7.0)  # two rows of padding
+    impl.forward(layer, query, prefix[0], prefix[1], cache, metadata, output)
+    return output, query, table, offsets, seq_lens, prefix
+
+
+@pytest.mark.parametrize("layout", list(KVCacheLayout), ids=lambda layout: layout.name)
+def test_every_vllm_layout_gives_the_reference_output(layout: KVCacheLayout) -> None:
+    impl = make_impl()
+    cache = allocate(layout, torch.float32)
+    output, query, table, offsets, seq_lens, _ = run_batch(impl, cache, None)
+    k_cache, v_cache = impl._split_cache(cache)
+    assert k_cache.shape == (BLOCKS, BLOCK_SIZE, KV_HEADS, HEAD_SIZE)
+    assert k_cache.data_ptr() != v_cache.data_ptr()
+    expected, _ = reference.prefix_prefill(query, k_cache, v_cache, table, offsets, seq_lens)
+    assert (output[:14].double() - expected).abs().max() < 1e-5
+    assert (output[14:] == 7.0).all(), "padding rows are not ours to write"
+
+
+@pytest.mark.parametrize("name", ["fp8", "fp8_e4m3", "fp8_e5m2"])
+def test_fp8_cache_honours_the_layers_scales(name: str) -> None:
+    impl = make_impl(kv_cache_dtype=name)
+    layer = SimpleNamespace(_k_scale_float=0.25, _v_scale_float=0.5)
+    cache = allocate(KVCacheLayout.LHBNC, torch.uint8)
+    output, query, table, offsets, seq_lens, prefix = run_batch(impl, cache, layer)
+    k_cache, v_cache = impl._split_cache(cache)
+    dtype = torch.float8_e5m2 if name == "fp8_e5m2" else torch.float8_e4m3fn
+    assert k_cache.dtype == dtype
+    stored = k_cache[table[0, 0], 0].view(torch.uint8)
+    assert torch.equal(stored, reference.quantise_fp8(prefix[0][0], dtype, 0.25).view(torch.uint8))
+    expected, _ = reference.prefix_prefill(
+        query, k_cache, v_cache, table, offsets, seq_lens, k_scale=0.25, v_scale=0.5
+    )
+    assert (output[:14].double() - expected).abs().max() < 1e-5
+
+
+def test_modifiers_reach_the_operator() -> None:
+    sinks = torch.randn(HEADS)
+    slopes = [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625]
+    impl = make_impl(alibi_slopes=slopes, sliding_window=6, logits_soft_cap=3.0, sinks=sinks)
+    cache = allocate(KVCacheLayout.LHBNC, torch.float32)
+    output, query, table, offsets, seq_lens, _ = run_batch(impl, cache, None)
+    k_cache, v_cache = impl._split_cache(cache)
+    expected, _ = reference.prefix_prefill(
+        query, k_cache, v_cache, table, offsets, seq_lens,
+        window=6, softcap=3.0, sinks=sinks, alibi_slopes=torch.tensor(slopes),
+    )  # fmt: skip
+    assert (output[:14].double() - expected).abs().max() < 1e-5
+
+
+def test_profiling_run_writes_zeros() -> None:
+    output = torch.full((4, HEADS, HEAD_SIZE), 3.0)
+    query = torch.randn(4, HEADS, HEAD_SIZE)
+    make_impl().forward(None, query, query, query, torch.tensor([]), None, output)
+    assert (output == 0).all()
+
+
+def test_output_quantisation_and_encoders_are_refused() -> None:
+    query = torch.zeros(1, HEADS, HEAD_SIZE)
+    with pytest.raises(UnsupportedError, match="HYGON_ATTN does not quantise its output"):
+        make_impl().forward(None, query, query, query, query, None, query, output_scale=torch.ones(1))
+    with pytest.raises(UnsupportedError, match="attention type is encoder_only, but HYGON_ATTN supports"):
+        make_impl(attn_type=AttentionType.ENCODER_ONLY)
+
+
+def test_spec_asks_for_separate_k_and_v_pools() -> None:
+    spec = FullAttentionSpec(block_size=64, num_kv_heads=3, head_size=64, dtype=torch.float32)
+    ours = HygonAttentionBackend.customize_spec(spec)
+    assert ours.num_heads == 2
+    assert ours.state_content_size_bytes == 3 * 64 * 4
+    assert ours.page_size_bytes == spec.page_size_bytes
+    assert HygonAttentionBackend.customize_spec(ours) is ours
+    with pytest.raises(UnsupportedError, match="head_size_v is 32, but HYGON_ATTN under vLLM needs it equal"):
+        HygonAttentionBackend.customize_spec(
+            FullAttentionSpec(
+                block_size=64, num_kv_heads=3, head_size=64, head_size_v=32, dtype=torch.float32
+            )
+        )
+
+
+def test_preferred_layout_and_block_size() -> None:
+    assert HygonAttentionBackend.supported_kv_cache_layouts()[0] is KVCacheLayout.LHBNC
+    assert set(HygonAttentionBackend.supported_kv_cache_layouts()) == set(KVCacheLayout)
+    assert HygonAttentionBackend.get_preferred_block_size(16) == 64
+    for size in (1, 16, 24, 64, 256, 512):
+        assert HygonAttentionBackend.supports_block_size(size)
+
+
+def test_registration_is_idempotent_and_resolves() -> None:
+    register()
+    register()
+    assert AttentionBackendEnum["HYGON_ATTN"].get_path() == BACKEND_PATH
+    assert AttentionBackendEnum["HYGON_ATTN"].get_class() is HygonAttentionBackend

@@ -1,0 +1,150 @@
+"""Wrong use ends in one clear sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.vllm_plugin.engines import engine_environment
+
+ENGINE = """
+import sys, vllm
+options = dict(dtype="float32", max_model_len=256, enforce_eager=True, kv_cache_memory_bytes=1 << 28)
+vllm.LLM(model=sys.argv[1], load_format="dummy", **options, **eval(sys.argv[2]))
+"""
+
+
+def start_engine(model: Path, options: dict[str, object], **environment: str) -> str:
+    """Starts an engine that must not come up; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINE, str(model), repr(options)],
+        env=engine_environment(**environment),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode != 0, done.stdout[-2000:]
+    return done.stdout + done.stderr
+
+
+def install_fake_distribution(folder: Path, name: str, version: str, entry_points: str = "") -> None:
+    """Lays a package's metadata into `folder`, which goes on PYTHONPATH ahead of site-packages."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(entry_points)
+
+
+def test_unsupported_vllm_version_ends_the_process_with_one_sentence(tmp_path: Path) -> None:
+    install_fake_distribution(tmp_path, "vllm", "0.99.1")
+    done = subprocess.run(
+        [sys.executable, "-c", "from vllm.platforms import current_platform; print(current_platform)"],
+        env=engine_environment(PYTHONPATH=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == (
+        "hygon_backend supports vLLM 0.33.x, but vLLM 0.99.1 is installed: install a supported version, or "
+        "set HYGON_BACKEND_SKIP_VERSION_CHECK=1 to try at your own risk."
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_two_platform_plugins_are_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "rival.py").write_text("def activate():\n    return 'rival.Platform'\n")
+    install_fake_distribution(
+        tmp_path, "rival-platform", "1.0", "[vllm.platform_plugins]\nrival = rival:activate\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "from vllm.platforms import current_platform; print(current_platform)"],
+        env=engine_environment(PYTHONPATH=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "Only one platform plugin can be activated" in last
+    assert "hygon" in last
+    assert "rival" in last
+
+
+def test_head_major_layout_is_refused(model_dir: Path) -> None:
+    text = start_engine(model_dir, {}, VLLM_KV_CACHE_LAYOUT="HND")
+    assert (
+        "VLLM_KV_CACHE_LAYOUT=HND asks for head-major pages, but HYGON_ATTN stores token-major (bshd) "
+        "pages: unset it, or choose LHBNC, LBHNC or NHD"
+    ) in text
+
+
+def test_unsupported_head_size_is_refused(model_dir: Path) -> None:
+    options: dict[str, object] = {"hf_overrides": {"head_dim": 320}}
+    text = start_engine(model_dir, options)
+    assert "head_size is 320, but HYGON_ATTN supports at most 256" in text
+
+
+def test_unsupported_kv_cache_dtype_is_refused(model_dir: Path) -> None:
+    text = start_engine(model_dir, {"kv_cache_dtype": "int8_per_token_head"})
+    assert (
+        "kv_cache_dtype is int8_per_token_head, but HYGON_ATTN supports auto, float16, bfloat16, fp8, "
+        "fp8_e4m3, fp8_e5m2"
+    ) in text
+
+
+def test_unknown_kv_cache_dtype_is_refused_by_vllm(model_dir: Path) -> None:
+    text = start_engine(model_dir, {"kv_cache_dtype": "fp9"})
+    assert "fp9" in text
+    assert "fp8_e4m3" in text, "the message lists what is allowed"
+
+
+def test_other_attention_backend_is_refused(model_dir: Path) -> None:
+    text = start_engine(model_dir, {"attention_backend": "FLASH_ATTN"})
+    assert (
+        "attention backend FLASH_ATTN is not available on hygon_backend's CPU platform: use HYGON_ATTN, or "
+        "leave --attention-backend out"
+    ) in text
+
+
+def selector_config(**changes: object) -> SimpleNamespace:
+    """A selector configuration that the backend accepts, with `changes` applied."""
+    from vllm.v1.attention.selector import AttentionSelectorConfig
+
+    base = AttentionSelectorConfig(head_size=64, dtype=torch.float32, kv_cache_dtype="auto", block_size=16)
+    return base._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"dtype": torch.float64}, "dtype is torch.float64, but HYGON_ATTN supports torch.float16, "),
+        ({"attn_type": "encoder_only"}, "attention type is encoder_only, but HYGON_ATTN supports decoder"),
+        ({"use_mla": True}, "asks for multi-head latent attention, which HYGON_ATTN does not support"),
+        ({"use_sparse": True}, "asks for sparse attention, which HYGON_ATTN does not support"),
+        ({"use_non_causal": True}, "asks for non-causal attention, which HYGON_ATTN does not support"),
+        ({"use_dcp": True}, "asks for decode context parallelism, which HYGON_ATTN does not support"),
+    ],
+)
+def test_unsupported_features_are_named(changes: dict[str, object], sentence: str) -> None:
+    from hygon_backend.vllm_plugin.support import explain
+
+    assert explain(selector_config()) is None
+    found = explain(selector_config(**changes))
+    assert found is not None
+    assert sentence in found
+
+
+@pytest.mark.parametrize("size", [1, 24, 64, 80, 96, 128, 160, 192, 256])
+def test_head_sizes_up_to_the_limit_are_accepted(size: int) -> None:
+    from hygon_backend.vllm_plugin.support import explain
+
+    assert explain(selector_config(head_size=size)) is None
