@@ -80,7 +80,8 @@ def attend_fused(
             mask = visibility(q_position, kv, rules)[:, None]
         out = F.scaled_dot_product_attention(grouped, k, v, attn_mask=mask, scale=rules.scale)
         return out.flatten(1, 2)[:, None]
-    triangle = square and rules.causal and rules.window is None and kv.valid is None
+    # The kernel's own causal mask is -inf before the scale: a scale of 0 or below would make it NaN.
+    triangle = square and rules.causal and rules.window is None and kv.valid is None and rules.scale > 0
     everything = not rules.causal and rules.window is None and kv.valid is None
     mask = None if triangle or everything else visibility(q_position, kv, rules)[:, None]
     out = F.scaled_dot_product_attention(

@@ -5,13 +5,13 @@ import copy
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-
-from hygon_backend import reference
 from support.backends import Backend
 from support.bits import storage_bytes
 from support.check import assert_lse, assert_output, run
 from support.draws import Call, Write, attention_calls, writes
 from support.paging import make_pool
+
+from hygon_backend import reference
 
 many = settings(
     max_examples=2000,

@@ -102,7 +102,8 @@ def cache_cases() -> list[Case]:
         ({"v_cache": torch.ones(6, 4, 2, 0)}, "head_size_v is 0, but must be 1 to 256"),
         (
             {"layout": "nhd"},
-            "layout is 'nhd', but must be one of 'bshd', 'bhsd', 'bhsd_vt', 'x_packed', or a vendor code 0, 1 or 2",
+            "layout is 'nhd', but must be one of 'bshd', 'bhsd', 'bhsd_vt', 'x_packed', "
+            "or a vendor code 0, 1 or 2",
         ),
         *scale_cases("k_scale"),
         *scale_cases("v_scale"),

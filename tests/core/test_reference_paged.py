@@ -81,7 +81,8 @@ def test_document_example_index_arrays() -> None:
     assert qo_indptr.tolist() == [0, 2, 5, 6]
     assert kv_indptr.tolist() == [0, 6, 9, 15]
     assert qo_indptr[:-1].tolist() == [0, 2, 5]  # extend_start_loc
-    assert sum(SLOTS, []) == [108, 109, 110, 111, 42, 43, 201, 202, 203, 80, 81, 82, 83, 84, 99]
+    kv_indices = [slot for slots in SLOTS for slot in slots]
+    assert kv_indices == [108, 109, 110, 111, 42, 43, 201, 202, 203, 80, 81, 82, 83, 84, 99]
 
 
 def test_document_example_attention() -> None:

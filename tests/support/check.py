@@ -6,7 +6,7 @@ import torch
 
 from support.backends import Backend
 from support.paging import Paged
-from support.problem import Answer, Problem
+from support.problem import Problem
 
 ATOL = {torch.float16: 1e-5, torch.bfloat16: 1e-5, torch.float32: 2e-5}
 """Absolute slack beside twice the low-precision error. In float32 both runs err by a few 1e-6 where
@@ -64,12 +64,6 @@ def check_decode(backend: Backend, problem: Problem, paged: Paged, **options: ob
 def check_prefill(backend: Backend, problem: Problem, paged: Paged, **options: object) -> None:
     """`check` for `prefix_prefill`."""
     check(backend, "prefix_prefill", problem, paged, **options)
-
-
-def assert_answer(answer: Answer, problem: Problem) -> None:
-    """Asserts that output and LSE lie within their error bounds."""
-    assert_output(answer.out, problem)
-    assert_lse(answer.lse, problem)
 
 
 def assert_output(out: torch.Tensor, problem: Problem, *, ulps: float = 0) -> None:

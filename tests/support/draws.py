@@ -179,9 +179,7 @@ def writes(draw: st.DrawFn) -> Write:
     slots = torch.randperm(num_blocks * block_size, generator=generator)[:count]
     slots[torch.rand(count, generator=generator) < 0.2] = -draw(st.integers(1, 2**31))
     powers = st.integers(-4, 4).map(lambda n: 2.0**n)
-    scale = st.one_of(
-        st.none(), powers, st.lists(powers, min_size=heads, max_size=heads).map(torch.tensor)
-    )
+    scale = st.one_of(st.none(), powers, st.lists(powers, min_size=heads, max_size=heads).map(torch.tensor))
     return Write(
         k=rows[:count, :, 2 : head_size + 2],
         v=rows[:count, :, head_size + 2 : head_size + 2 + head_size_v],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -12,6 +12,8 @@ import torch
 from hygon_backend import reference
 
 Scale = float | torch.Tensor | None
+Solver = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""Turns one sequence's q, k and v into its output and LSE."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Problem:
             )
         )
 
-    def _each(self, solve: object) -> Answer:
+    def _each(self, solve: Solver) -> Answer:
         parts = self.q.split(self.q_lens)
         results = [solve(q, k, v) for q, k, v in zip(parts, self.k, self.v, strict=True)]
         return Answer(*(torch.cat(column) for column in zip(*results, strict=True)))
