@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from hygon_backend import counters, validation
-from hygon_backend.errors import InvalidArgumentError, reject
+from hygon_backend.errors import reject
 from hygon_backend.kv_layout import CacheGeometry, KVLayout, parse_layout
 from hygon_backend.torch_path import attention, kv_cache
 from hygon_backend.torch_path.gather import PagedCache
@@ -64,7 +64,7 @@ def paged_decode(
         out: written in place, q's shape with `Dv` last, q's dtype; allocated when None.
         lse: written in place, q's shape without its last axis, float32; implies `return_lse`.
         return_lse: also return the natural-log LSE.
-        validate: read lengths and page ids and check them; waits for the device.
+        validate: read page ids (and, on a card, lengths) and check them; waits for the device.
 
     Returns:
         `out`, or `(out, lse)`.
@@ -72,17 +72,17 @@ def paged_decode(
     Raises:
         InvalidArgumentError: an argument has a wrong shape, dtype, device or value.
     """
-    path = "q must be [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D]"
     if not isinstance(q, torch.Tensor) or q.dim() not in (3, 4):
         found = list(q.shape) if isinstance(q, torch.Tensor) else type(q).__name__
-        raise InvalidArgumentError(f"{path}, but is {found}")
+        raise reject("q", found, "a tensor [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D]")
     sizes, cache = _open_cache(q, k_cache, v_cache, layout, k_scale, v_scale)
     _check_table(block_table, seq_lens, q.shape[0], q.device)
     rules = _rules(q, sizes, scale, True, window, softcap, sinks, alibi_slopes)
     parts = validation.partition_size(partition_size)
-    out, lse = _outputs(q, sizes.head_size_v, out, lse, return_lse)
-    if validate:
+    out, lse = _outputs(q, cache, sizes.head_size_v, out, lse, return_lse)
+    if _values_are_free(q, validate):
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
+    if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
     counters.record("paged_decode", _PATH)
     one = q.dim() == 3
@@ -165,10 +165,11 @@ def prefix_prefill(
     validation.check_tensor("cu_seqlens_q", cu_seqlens_q, (num_seqs + 1,), _INDEX_DTYPES, q.device)
     rules = _rules(q, sizes, scale, causal, window, softcap, sinks, alibi_slopes)
     parts = validation.partition_size(partition_size)
-    out, lse = _outputs(q, sizes.head_size_v, out, lse, return_lse)
-    if validate:
+    out, lse = _outputs(q, cache, sizes.head_size_v, out, lse, return_lse)
+    if _values_are_free(q, validate):
         validation.check_offsets(cu_seqlens_q, q.shape[0])
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
+    if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
     counters.record("prefix_prefill", _PATH)
     attention.prefix_prefill(q, cache, block_table, cu_seqlens_q, seq_lens, rules, out, lse, parts)
@@ -214,7 +215,7 @@ def write_kv(
     validation.check_tensor("slot_mapping", slot_mapping, (tokens,), _INDEX_DTYPES, k.device)
     validation.check_scale("k_scale", k_scale, heads, k.device)
     validation.check_scale("v_scale", v_scale, heads, k.device)
-    if validate:
+    if _values_are_free(k, validate):
         wrong = (slot_mapping >= sizes.num_blocks * sizes.block_size).nonzero().flatten()
         if wrong.numel():
             row, limit = int(wrong[0]), sizes.num_blocks * sizes.block_size
@@ -246,7 +247,7 @@ def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, vali
             expected = f"{caches[0].device}, like the other tensors"
             raise reject(f"the device of caches[{index}]", cache.device, expected)
     validation.check_tensor("block_mapping", block_mapping, (None, 2), _INDEX_DTYPES, caches[0].device)
-    if validate:
+    if _values_are_free(block_mapping, validate):
         _check_block_mapping(block_mapping, min(cache.shape[0] for cache in caches))
     counters.record("copy_blocks", _PATH)
     kv_cache.copy_blocks(caches, block_mapping)
@@ -291,8 +292,9 @@ def gather_kv(
     _check_table(block_table, seq_lens, seq_lens.shape[0], device)
     validation.check_scale("k_scale", k_scale, sizes.num_kv_heads, device)
     validation.check_scale("v_scale", v_scale, sizes.num_kv_heads, device)
-    if validate:
+    if _values_are_free(k_cache, validate):
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
+    if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
     if dtype is None:
         dtype = torch.float32 if k_cache.itemsize == 1 else k_cache.dtype
@@ -376,8 +378,14 @@ def _rules(
     )
 
 
+def _values_are_free(tensor: torch.Tensor, validate: bool) -> bool:
+    """Whether to read values for a check: asked for, or in host memory, where nothing waits for it."""
+    return validate or tensor.device.type == "cpu"
+
+
 def _outputs(
     q: torch.Tensor,
+    cache: PagedCache,
     head_size_v: int,
     out: torch.Tensor | None,
     lse: torch.Tensor | None,
@@ -389,6 +397,8 @@ def _outputs(
         out = q.new_empty(shape)
     else:
         validation.check_tensor("out", out, shape, (q.dtype,), q.device)
+        inputs = {"q": q, "k_cache": cache.k_cache, "v_cache": cache.v_cache}
+        validation.check_no_overlap("out", out, inputs)
     if lse is not None:
         validation.check_tensor("lse", lse, tuple(q.shape[:-1]), (torch.float32,), q.device)
     elif return_lse:
@@ -409,6 +419,3 @@ def _check_block_mapping(block_mapping: torch.Tensor, num_blocks: int) -> None:
         if target in seen or target in sources:
             raise reject(f"block_mapping[{index}, 1]", target, "a page that no other row copies from or to")
         seen.add(target)
-
-
-__all__ = ["copy_blocks", "gather_kv", "merge_states", "paged_decode", "prefix_prefill", "write_kv"]

@@ -148,16 +148,35 @@ def partition_size(requested: int | None, environment: Mapping[str, str] = os.en
     return value
 
 
+def check_no_overlap(name: str, tensor: torch.Tensor, others: Mapping[str, torch.Tensor]) -> None:
+    """Checks that an output shares no address range with an input: it is written before all is read."""
+    start, end = _address_range(tensor)
+    for other_name, other in others.items():
+        other_start, other_end = _address_range(other)
+        if start < other_end and other_start < end:
+            raise reject(name, f"overlapping {other_name} in memory", "a buffer of its own")
+
+
+def _address_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte of a tensor and one past its last; equal for an empty tensor."""
+    start = tensor.data_ptr()
+    if tensor.numel() == 0:
+        return start, start
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.itemsize
+
+
 def check_lengths(seq_lens: torch.Tensor, block_table: torch.Tensor, block_size: int) -> None:
     """Reads the lengths: none negative, none longer than the table can address."""
     capacity = block_table.shape[1] * block_size
-    for row, length in enumerate(seq_lens.tolist()):
-        if not 0 <= length <= capacity:
-            raise reject(
-                f"seq_lens[{row}]",
-                length,
-                f"0 to {capacity} (block_table has {block_table.shape[1]} columns of {block_size} tokens)",
-            )
+    wrong = (seq_lens < 0) | (seq_lens > capacity)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise reject(
+            f"seq_lens[{row}]",
+            int(seq_lens[row]),
+            f"0 to {capacity} (block_table has {block_table.shape[1]} columns of {block_size} tokens)",
+        )
 
 
 def check_block_ids(
@@ -179,13 +198,15 @@ def check_block_ids(
 
 def check_offsets(cu_seqlens_q: torch.Tensor, num_tokens: int) -> None:
     """Reads the query offsets: from 0, never falling, ending within the packed queries."""
-    offsets = cu_seqlens_q.tolist()
-    if offsets[0] != 0:
-        raise reject("cu_seqlens_q[0]", offsets[0], "0")
-    for index in range(1, len(offsets)):
-        if offsets[index] < offsets[index - 1]:
-            raise reject(
-                f"cu_seqlens_q[{index}]", offsets[index], f"at least its predecessor, {offsets[index - 1]}"
-            )
-    if offsets[-1] > num_tokens:
-        raise reject(f"cu_seqlens_q[{len(offsets) - 1}]", offsets[-1], f"at most {num_tokens}, the rows of q")
+    if int(cu_seqlens_q[0]) != 0:
+        raise reject("cu_seqlens_q[0]", int(cu_seqlens_q[0]), "0")
+    falling = (cu_seqlens_q[1:] < cu_seqlens_q[:-1]).nonzero().flatten()
+    if falling.numel():
+        index = int(falling[0]) + 1
+        before = int(cu_seqlens_q[index - 1])
+        raise reject(
+            f"cu_seqlens_q[{index}]", int(cu_seqlens_q[index]), f"at least its predecessor, {before}"
+        )
+    if int(cu_seqlens_q[-1]) > num_tokens:
+        last = cu_seqlens_q.shape[0] - 1
+        raise reject(f"cu_seqlens_q[{last}]", int(cu_seqlens_q[-1]), f"at most {num_tokens}, the rows of q")

@@ -48,16 +48,18 @@ def paged_decode(
     lengths: list[int] = seq_lens.tolist()
     rows = q.shape[1]
     _fill_empty(out, lse, rules)
-    token_bytes = cache.k_cache[:1].nbytes // cache.block_size * 2
+    compute_dtype = _compute_dtype(q, cache)
+    token_bytes = (cache.k_cache[:1].numel() + cache.v_cache[:1].numel()) // cache.block_size
+    token_bytes *= compute_dtype.itemsize
     live = [index for index, length in enumerate(lengths) if length > 0 and rows > 0]
     for group in _groups(live, lengths, max(token_bytes, 1)):
         ends = [lengths[i] for i in group]
         firsts = [first_visible(max(end - rows, 0), rules.window) for end in ends]
-        everything = len(group) == len(lengths) and group == sorted(group)
+        everything = len(group) == len(lengths)
         index = None if everything else torch.tensor(group, device=q.device)
         q_group = q if index is None else q.index_select(0, index)
         table = block_table if index is None else block_table.index_select(0, index)
-        kv = gather_dense(cache, table, firsts, ends, _compute_dtype(q, cache))
+        kv = gather_dense(cache, table, firsts, ends, compute_dtype)
         q_position = torch.tensor(ends, device=q.device)[:, None] - rows + torch.arange(rows, device=q.device)
         result, state = _attend(q_group, q_position, kv, rules, lse is not None, partition_size, square=False)
         if rows > max(1, min(ends)) and state is None:
@@ -111,8 +113,10 @@ def prefix_prefill(
         base = start + lead
         origin = first_visible(shift + lead, rules.window)
         kv = gather_dense(cache, block_table[row : row + 1], [origin], [len_k], _compute_dtype(q, cache))
-        use_tiles = not (shift <= 0 and rules.window is None and rules.fused_kernel_suffices and lse is None)
-        tile = _QUERY_TILE if use_tiles else stop - base
+        # torch's own causal mask needs no tiles: it is not stored, and it exits early by itself.
+        own_mask = shift <= 0 and rules.window is None and rules.scale > 0
+        whole = own_mask and rules.fused_kernel_suffices and lse is None and partition_size is None
+        tile = stop - base if whole else _QUERY_TILE
         for low in range(base, stop, tile):
             high = min(low + tile, stop)
             q_position = torch.arange(low - start + shift, high - start + shift, device=q.device)[None]

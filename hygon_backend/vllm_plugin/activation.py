@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from hygon_backend.device import Device, Vendor, detect
-from hygon_backend.vllm_plugin.version_gate import UnsupportedEngineError, installed_version, refusal
+from hygon_backend.vllm_plugin.version_gate import (
+    UnsupportedEngineError,
+    brings_cpu_platform,
+    installed_version,
+    refusal,
+)
 
 CPU_PLATFORM = "hygon_backend.vllm_plugin.platform.HygonCpuPlatform"
 
@@ -24,11 +29,16 @@ class Decision:
     reason: str
 
 
-def decide(devices: Sequence[Device], vllm_version: str | None, environment: Mapping[str, str]) -> Decision:
+def decide(devices: Sequence[Device], has_cpu_platform: bool, environment: Mapping[str, str]) -> Decision:
     """Chooses the platform.
 
     Where stock vLLM already works (an NVIDIA or AMD card, or vLLM's own CPU build) an installed
     plugin must not change anything unless the user asks for it.
+
+    Args:
+        devices: accelerators of this machine.
+        has_cpu_platform: the installed vLLM is built for the CPU.
+        environment: environment variables.
     """
     forced = environment.get(FORCE_VARIABLE) == "1"
     names = ", ".join(sorted({str(device) for device in devices}))
@@ -39,10 +49,8 @@ def decide(devices: Sequence[Device], vllm_version: str | None, environment: Map
         return Decision(None, f"found {names}, which this release cannot serve on yet; {ask}")
     if devices:
         return Decision(None, f"found {names}, which stock vLLM serves: staying out of the way; {ask}")
-    if vllm_version is not None and "cpu" in vllm_version:
-        return Decision(
-            None, f"vLLM {vllm_version} brings its own CPU platform: staying out of the way; {ask}"
-        )
+    if has_cpu_platform:
+        return Decision(None, f"this vLLM brings its own CPU platform: staying out of the way; {ask}")
     return Decision(CPU_PLATFORM, "no accelerator found: running on the CPU")
 
 
@@ -52,10 +60,9 @@ def activate() -> str | None:
     Raises:
         UnsupportedEngineError: our platform is wanted, but this vLLM version is not supported.
     """
-    vllm_version = installed_version()
-    decision = decide(detect(), vllm_version, os.environ)
+    decision = decide(detect(), brings_cpu_platform(), os.environ)
     if decision.platform is not None:
-        sentence = refusal(vllm_version, os.environ)
+        sentence = refusal(installed_version(), os.environ)
         if sentence is not None:
             raise UnsupportedEngineError(sentence)
     _announce(decision.reason)

@@ -9,6 +9,7 @@ from vllm.platforms.cpu import CpuPlatform
 from vllm.platforms.interface import PlatformEnum
 
 from hygon_backend.errors import UnsupportedError
+from hygon_backend.validation import partition_size
 from hygon_backend.vllm_plugin import shims
 from hygon_backend.vllm_plugin.registration import BACKEND_NAME, BACKEND_PATH, register
 
@@ -30,6 +31,10 @@ class HygonCpuPlatform(CpuPlatform):
 
     _enum = PlatformEnum.OOT
 
+    def __init__(self) -> None:
+        # vLLM makes one platform object in each of its processes, workers or not.
+        shims.skip_cache_release()
+
     @classmethod
     def import_kernels(cls) -> None:
         """Imports nothing: an empty build has no compiled kernels."""
@@ -43,6 +48,8 @@ class HygonCpuPlatform(CpuPlatform):
     def check_and_update_config(cls, vllm_config: VllmConfig) -> None:
         """Applies the stock CPU settings, then puts our worker in the stock worker's place."""
         check_layout_request(os.environ.get("VLLM_KV_CACHE_LAYOUT"))
+        check_features(vllm_config)
+        partition_size(None)  # PA_PARTITION_SIZE: a bad value must not wait for the first request
         super().check_and_update_config(vllm_config)
         if vllm_config.parallel_config.worker_cls == STOCK_WORKER:
             vllm_config.parallel_config.worker_cls = WORKER
@@ -80,5 +87,21 @@ def check_layout_request(requested: str | None) -> None:
     if requested is not None and requested.upper() == "HND":
         raise UnsupportedError(
             f"VLLM_KV_CACHE_LAYOUT={requested} asks for head-major pages, but {BACKEND_NAME} stores "
-            "token-major (bshd) pages: unset it, or choose LHBNC, LBHNC or NHD"
+            "token-major (bshd) pages: unset it, or choose LHBNC (the default) or NHD"
+        )
+
+
+def check_features(vllm_config: VllmConfig) -> None:
+    """Refuses features whose vLLM code needs Triton or compiled kernels that an empty build lacks."""
+    platform = "hygon_backend's CPU platform"
+    if vllm_config.speculative_config is not None:
+        raise UnsupportedError(f"speculative decoding is not supported on {platform}: it needs Triton")
+    if vllm_config.model_config is None:
+        return
+    if vllm_config.model_config.is_hybrid:
+        raise UnsupportedError(f"models with state-space layers are not supported on {platform}")
+    if vllm_config.use_v2_model_runner:
+        raise UnsupportedError(
+            f"vLLM's V2 model runner is not supported on {platform}, it needs Triton on a card: set "
+            "VLLM_USE_V2_MODEL_RUNNER=0"
         )

@@ -3,13 +3,15 @@
 | what | why | how | which versions | when it can go |
 |---|---|---|---|---|
 | `torch.ops._C.init_cpu_memory_env` | `CPUWorker.__init__` calls it unconditionally; it binds memory to a NUMA node, an optimisation | defined as a no-op when the extension did not define it | 0.33 | when CPUWorker guards the call |
-| `torch.accelerator.empty_host_cache` | engine shutdown calls it on every platform but the in-tree CPU one, and it raises on a machine without accelerators | replaced by a no-op there, as `CPUModelRunner` itself does with its two siblings | 0.33 | when the shutdown asks for an accelerator first |
+| `torch.accelerator.empty_cache`, `.empty_host_cache` | engine shutdown calls them on every platform but the in-tree CPU one, and they raise on a machine without accelerators | replaced by no-ops there, as `CPUModelRunner` does in its own process | 0.33 | when the shutdown asks for an accelerator first |
 | `ComputeSlotMappingKernel.kernel` | Triton, absent here; the stock fallback is a C++ operator of the CPU build, absent too | `register_kernels`, vLLM's public override table | 0.33 | when vLLM has a PyTorch fallback |
 """  # noqa: E501 (a table row cannot be broken)
 
 from __future__ import annotations
 
 import torch
+
+from hygon_backend.errors import UnsupportedError
 
 SLOT_MAPPING_KERNEL = "vllm.v1.worker.block_table.ComputeSlotMappingKernel.kernel"
 
@@ -22,19 +24,18 @@ def define_memory_binding() -> None:
     torch.library.impl("_C::init_cpu_memory_env", "default", lambda nodes: None)
 
 
-def skip_host_cache_release() -> None:
-    """Makes `torch.accelerator.empty_host_cache` do nothing where no accelerator exists."""
+def skip_cache_release() -> None:
+    """Makes releasing the accelerator's caches do nothing where no accelerator exists."""
     if not torch.accelerator.is_available():
+        torch.accelerator.empty_cache = lambda: None
         torch.accelerator.empty_host_cache = lambda: None
 
 
 def override_triton_kernels() -> None:
     """Registers PyTorch versions of the Triton kernels that a plain decoder model needs."""
-    from vllm.triton_utils import HAS_TRITON
     from vllm.triton_utils.dispatcher import register_kernels
 
-    if not HAS_TRITON:
-        register_kernels({SLOT_MAPPING_KERNEL: compute_slot_mapping})
+    register_kernels({SLOT_MAPPING_KERNEL: compute_slot_mapping})
 
 
 def compute_slot_mapping(
@@ -70,7 +71,7 @@ def compute_slot_mapping(
         BLOCK_SIZE: unused, a tile size of the Triton kernel.
     """
     if TOTAL_CP_WORLD_SIZE != 1:
-        raise NotImplementedError(f"context parallelism of {TOTAL_CP_WORLD_SIZE} ranks on the CPU")
+        raise UnsupportedError(f"TOTAL_CP_WORLD_SIZE is {TOTAL_CP_WORLD_SIZE}, but must be 1")
     total = int(query_start_loc[-1])
     query_lens = (query_start_loc[1:] - query_start_loc[:-1]).long()
     request = torch.repeat_interleave(torch.arange(query_lens.shape[0]), query_lens, output_size=total)

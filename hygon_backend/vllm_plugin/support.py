@@ -18,8 +18,8 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 
 KV_CACHE_DTYPES = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 
-BLOCK_SIZES = [1 << exponent for exponent in range(MAX_BLOCK_SIZE.bit_length())]
-"""Page sizes in tokens. vLLM splits a larger or odd block into the largest of these that divides it."""
+BLOCK_SIZES = list(range(1, MAX_BLOCK_SIZE + 1))
+"""Page sizes in tokens: all that the operators take, so that vLLM never has to split a block."""
 
 PREFERRED_BLOCK_SIZE = 64
 """Page size when the user names none: one page row per lane of a 64-wide wave."""
@@ -33,6 +33,7 @@ _UNSUPPORTED_FLAGS = {
     "use_batch_invariant": "batch-invariant mode",
     "use_pcp": "prefill context parallelism",
     "use_adaptive_verification": "adaptive verification",
+    "use_kv_connector": "a KV connector",
     "use_dcp": "decode context parallelism",
     "use_rswa": "reference sliding-window attention",
 }
@@ -49,6 +50,8 @@ def explain(config: AttentionSelectorConfig) -> str | None:
             f"kv_cache_dtype is {config.kv_cache_dtype}, but {BACKEND_NAME} supports "
             f"{', '.join(KV_CACHE_DTYPES)}"
         )
+    if config.block_size is not None and config.block_size > MAX_BLOCK_SIZE:
+        return f"block_size is {config.block_size}, but {BACKEND_NAME} supports 1 to {MAX_BLOCK_SIZE} tokens"
     sentence = explain_attention_type(config.attn_type)
     if sentence is not None:
         return sentence

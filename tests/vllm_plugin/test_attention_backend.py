@@ -131,7 +131,7 @@ def test_preferred_layout_and_block_size() -> None:
     assert HygonAttentionBackend.supported_kv_cache_layouts()[0] is KVCacheLayout.LHBNC
     assert set(HygonAttentionBackend.supported_kv_cache_layouts()) == set(KVCacheLayout)
     assert HygonAttentionBackend.get_preferred_block_size(16) == 64
-    for size in (1, 16, 24, 64, 256, 512):
+    for size in (1, 16, 24, 64, 256):
         assert HygonAttentionBackend.supports_block_size(size)
 
 

@@ -162,7 +162,6 @@ def test_concurrent_streams_with_one_cancelled(server: Server) -> None:
             for name, text in zip(asked, texts, strict=True):
                 assert text == alone[name], (name, text, alone[name])
             await wait_until_idle(session, server.url)
-            # Aborted, not run to its end; vLLM counts it once it has noticed the closed connection.
             assert await metric(session, server.url, "vllm:prefix_cache_hits_total") > 0
             assert await ask(session, server.url, "France") == alone["France"]
 

@@ -83,7 +83,7 @@ def test_head_major_layout_is_refused(model_dir: Path) -> None:
     text = start_engine(model_dir, {}, VLLM_KV_CACHE_LAYOUT="HND")
     assert (
         "VLLM_KV_CACHE_LAYOUT=HND asks for head-major pages, but HYGON_ATTN stores token-major (bshd) "
-        "pages: unset it, or choose LHBNC, LBHNC or NHD"
+        "pages: unset it, or choose LHBNC (the default) or NHD"
     ) in text
 
 
@@ -131,6 +131,8 @@ def selector_config(**changes: object) -> SimpleNamespace:
         ({"use_mla": True}, "asks for multi-head latent attention, which HYGON_ATTN does not support"),
         ({"use_sparse": True}, "asks for sparse attention, which HYGON_ATTN does not support"),
         ({"use_non_causal": True}, "asks for non-causal attention, which HYGON_ATTN does not support"),
+        ({"block_size": 512}, "block_size is 512, but HYGON_ATTN supports 1 to 256 tokens"),
+        ({"use_kv_connector": True}, "asks for a KV connector, which HYGON_ATTN does not support"),
         ({"use_dcp": True}, "asks for decode context parallelism, which HYGON_ATTN does not support"),
     ],
 )
