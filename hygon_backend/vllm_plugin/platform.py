@@ -51,6 +51,7 @@ class HygonCpuPlatform(CpuPlatform):
         check_features(vllm_config)
         partition_size(None)  # PA_PARTITION_SIZE: a bad value must not wait for the first request
         super().check_and_update_config(vllm_config)
+        drop_own_name(vllm_config)
         if vllm_config.parallel_config.worker_cls == STOCK_WORKER:
             vllm_config.parallel_config.worker_cls = WORKER
 
@@ -105,3 +106,14 @@ def check_features(vllm_config: VllmConfig) -> None:
             f"vLLM's V2 model runner is not supported on {platform}, it needs Triton on a card: set "
             "VLLM_USE_V2_MODEL_RUNNER=0"
         )
+
+
+def drop_own_name(vllm_config: VllmConfig) -> None:
+    """Turns an explicit HYGON_ATTN into "the platform's choice", which is the same thing here.
+
+    The configuration is pickled into the engine process, and the member we add to vLLM's enum does
+    not exist there yet when it is unpickled: vLLM loads plugins later.
+    """
+    backend = vllm_config.attention_config.backend
+    if backend is not None and backend.name == BACKEND_NAME:
+        vllm_config.attention_config.backend = None
