@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from vllm.config import VllmConfig
 from vllm.v1.attention.backend import (
     AttentionCGSupport,
     AttentionMetadata,
@@ -13,6 +14,7 @@ from vllm.v1.attention.backend import (
     CommonAttentionMetadata,
 )
 from vllm.v1.attention.backends.utils import split_decodes_and_prefills
+from vllm.v1.kv_cache_interface import KVCacheSpec
 
 from hygon_backend.errors import UnsupportedError
 from hygon_backend.vllm_plugin.registration import BACKEND_NAME
@@ -41,6 +43,16 @@ class HygonMetadataBuilder(AttentionMetadataBuilder[HygonMetadata]):
     _cudagraph_support: ClassVar[AttentionCGSupport] = AttentionCGSupport.NEVER
     # One-token requests are moved to the front of the batch.
     reorder_batch_threshold: int | None = 1
+
+    # Only forwards, but vLLM declares its constructor abstract.
+    def __init__(
+        self,
+        kv_cache_spec: KVCacheSpec,
+        layer_names: list[str],
+        vllm_config: VllmConfig,
+        device: torch.device,
+    ) -> None:
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
 
     def build(
         self,

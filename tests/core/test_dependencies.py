@@ -15,6 +15,7 @@ import pytest
 import hygon_backend
 
 PACKAGE = Path(hygon_backend.__file__).parent
+NATIVE = Path(__file__).parents[2] / "csrc"
 ADAPTERS = {"vllm_plugin": "vllm", "sglang_plugin": "sglang"}
 ENGINES = set(ADAPTERS.values())
 DIRECTORIES_WITHOUT_TORCH = ("kernels", "cache")
@@ -99,12 +100,11 @@ def test_module_imports_only_what_its_layer_may(path: Path) -> None:
 
 
 def native_files() -> list[Path]:
-    """C++ sources and headers that must do without torch and Python; none in an installed package."""
-    root = PACKAGE.parent / "csrc"
+    """C++ sources and headers that must do without torch and Python."""
     return sorted(
         path
         for directory in DIRECTORIES_WITHOUT_TORCH
-        for path in (root / directory).rglob("*")
+        for path in (NATIVE / directory).rglob("*")
         if path.suffix in (".h", ".hpp", ".cpp", ".hip", ".cu", ".cuh")
     )
 

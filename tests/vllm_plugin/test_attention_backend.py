@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from vllm.v1.attention.backend import AttentionType
+from vllm.v1.attention.backend import AttentionType, CommonAttentionMetadata
 from vllm.v1.attention.backends.registry import AttentionBackendEnum
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheLayout
 
 from hygon_backend import reference
 from hygon_backend.errors import UnsupportedError
 from hygon_backend.vllm_plugin.attention import HygonAttentionBackend, HygonAttentionImpl
-from hygon_backend.vllm_plugin.metadata import HygonMetadata
+from hygon_backend.vllm_plugin.metadata import HygonMetadata, HygonMetadataBuilder
 from hygon_backend.vllm_plugin.registration import BACKEND_PATH, register
 
 BLOCKS, BLOCK_SIZE, KV_HEADS, HEADS, HEAD_SIZE = 12, 8, 2, 6, 16
@@ -140,3 +140,31 @@ def test_registration_is_idempotent_and_resolves() -> None:
     register()
     assert AttentionBackendEnum["HYGON_ATTN"].get_path() == BACKEND_PATH
     assert AttentionBackendEnum["HYGON_ATTN"].get_class() is HygonAttentionBackend
+
+
+def test_metadata_splits_the_batch_and_refuses_what_is_not_causal() -> None:
+    spec = FullAttentionSpec(block_size=16, num_kv_heads=2, head_size=16, dtype=torch.float32)
+    builder = HygonMetadataBuilder(spec, ["layer"], SimpleNamespace(), torch.device("cpu"))
+
+    def common(query_lens: list[int], causal: bool = True) -> CommonAttentionMetadata:
+        offsets = torch.tensor([0, *query_lens]).cumsum(0).int()
+        rows = len(query_lens)
+        return CommonAttentionMetadata(
+            query_start_loc=offsets, query_start_loc_cpu=offsets,
+            seq_lens=torch.full((rows,), 30, dtype=torch.int32), num_reqs=rows,
+            num_actual_tokens=sum(query_lens), max_query_len=max(query_lens), max_seq_len=30,
+            block_table_tensor=torch.zeros(rows, 2, dtype=torch.int32),
+            slot_mapping=torch.zeros(sum(query_lens), dtype=torch.int64), causal=causal,
+        )  # fmt: skip
+
+    for query_lens, decodes, offsets in [
+        ([1, 1, 1], 3, [0]),
+        ([5, 7], 0, [0, 5, 12]),
+        ([1, 1, 4, 6], 2, [0, 4, 10]),
+        ([1, 0, 0], 0, [0, 1, 1, 1]),  # padded: a decode without a row must not shift the others
+    ]:
+        metadata = builder.build(0, common(query_lens))
+        assert (metadata.num_decodes, metadata.num_prefills) == (decodes, len(query_lens) - decodes)
+        assert metadata.prefill_cu_seqlens_q.tolist() == offsets
+    with pytest.raises(UnsupportedError, match="non-causal attention, which HYGON_ATTN does not support"):
+        builder.build(0, common([3], causal=False))
