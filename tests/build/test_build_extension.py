@@ -47,10 +47,14 @@ def make_package(folder: Path, extension: Path | None) -> Path:
 
 
 def run_python(path: Path, code: str) -> subprocess.CompletedProcess[str]:
-    # -I and an explicit path: an installed hygon_backend must not be found instead.
-    prologue = f"import sys; sys.path.insert(0, {str(path)!r}); from hygon_backend import native\n"
+    """Runs code that finds `hygon_backend` below `path` and nowhere else."""
+    # Without -S an editable install's finder would run, and it offers the checkout's _C to any package
+    # of this name. The installed packages stay importable: without the finder theirs come second.
+    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    prologue = f"import sys; sys.path = [{str(path)!r}, *sys.path, *{installed!r}]\n"
+    prologue += "from hygon_backend import native\n"
     return subprocess.run(
-        [sys.executable, "-I", "-B", "-c", prologue + code], capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-S", "-B", "-c", prologue + code], capture_output=True, text=True, check=False
     )
 
 
