@@ -1,0 +1,96 @@
+#include "context.h"
+
+#include <cstdint>
+
+namespace hygon_backend::emulation {
+
+#ifdef HYGON_EMULATION_UCONTEXT
+
+namespace {
+
+// makecontext passes only ints.
+void Enter(unsigned entry_high, unsigned entry_low, unsigned argument_high, unsigned argument_low) {
+  const auto join = [](unsigned high, unsigned low) {
+    return static_cast<std::uintptr_t>((static_cast<std::uint64_t>(high) << 32) | low);
+  };
+  const auto entry = reinterpret_cast<Context::Entry>(join(entry_high, entry_low));
+  entry(reinterpret_cast<void*>(join(argument_high, argument_low)));
+}
+
+}  // namespace
+
+Context::Context(Stack stack, Entry entry, void* argument) {
+  getcontext(&state_);
+  state_.uc_stack.ss_sp = stack.bottom;
+  state_.uc_stack.ss_size = stack.bytes;
+  state_.uc_link = nullptr;
+  const auto entry_bits = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(entry));
+  const auto argument_bits = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(argument));
+  makecontext(&state_, reinterpret_cast<void (*)()>(Enter), 4, static_cast<unsigned>(entry_bits >> 32),
+              static_cast<unsigned>(entry_bits), static_cast<unsigned>(argument_bits >> 32),
+              static_cast<unsigned>(argument_bits));
+}
+
+void Context::Switch(Context& from, Context& to) { swapcontext(&from.state_, &to.state_); }
+
+#else
+
+namespace {
+
+// What SwitchStack pops, lowest address first.
+struct SavedFrame {
+  std::uintptr_t r15;
+  std::uintptr_t r14;
+  std::uintptr_t r13;
+  std::uintptr_t r12;
+  std::uintptr_t rbx;
+  std::uintptr_t rbp;
+  std::uintptr_t resume_address;
+  // Only in a fresh frame: stands where entry's return address would be, so that the stack is aligned as
+  // the ABI wants it and backtraces end here.
+  std::uintptr_t end_of_backtrace;
+};
+static_assert(sizeof(SavedFrame) % 16 == 0);
+
+// Arguments: rdi = where to save the stack pointer, rsi = the stack pointer to continue with.
+__attribute__((naked, noinline)) void SwitchStack(void**, void*) {
+  asm("pushq %rbp\n\t"
+      "pushq %rbx\n\t"
+      "pushq %r12\n\t"
+      "pushq %r13\n\t"
+      "pushq %r14\n\t"
+      "pushq %r15\n\t"
+      "movq %rsp, (%rdi)\n\t"
+      "movq %rsi, %rsp\n\t"
+      "popq %r15\n\t"
+      "popq %r14\n\t"
+      "popq %r13\n\t"
+      "popq %r12\n\t"
+      "popq %rbx\n\t"
+      "popq %rbp\n\t"
+      "ret");
+}
+
+// The first thing that runs on a fresh stack: calls r13(r12).
+__attribute__((naked, noinline)) void Enter() {
+  asm("movq %r12, %rdi\n\t"
+      "jmpq *%r13");
+}
+
+}  // namespace
+
+Context::Context(Stack stack, Entry entry, void* argument) {
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(stack.bottom) + stack.bytes;
+  auto* frame = reinterpret_cast<SavedFrame*>(end / 16 * 16) - 1;
+  *frame = {};
+  frame->r12 = reinterpret_cast<std::uintptr_t>(argument);
+  frame->r13 = reinterpret_cast<std::uintptr_t>(entry);
+  frame->resume_address = reinterpret_cast<std::uintptr_t>(&Enter);
+  stack_pointer_ = frame;
+}
+
+void Context::Switch(Context& from, Context& to) { SwitchStack(&from.stack_pointer_, to.stack_pointer_); }
+
+#endif
+
+}  // namespace hygon_backend::emulation
