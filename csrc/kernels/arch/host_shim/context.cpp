@@ -35,7 +35,50 @@ void Context::Switch(Context& from, Context& to) { swapcontext(&from.state_, &to
 
 #else
 
+// Outside any function, so that the compiler assumes nothing about what it leaves in registers.
+// SwitchStack takes the place to save the stack pointer in rdi, and the one to continue with in rsi. It
+// jumps rather than returns: the processor predicts returns from the calls it saw, and would be wrong.
+// Enter is the first thing that runs on a fresh stack, and calls r13(r12).
+asm(R"(
+        .text
+        .hidden hygon_emulation_switch_stack
+        .globl  hygon_emulation_switch_stack
+        .type   hygon_emulation_switch_stack, @function
+hygon_emulation_switch_stack:
+        pushq   %rbp
+        pushq   %rbx
+        pushq   %r12
+        pushq   %r13
+        pushq   %r14
+        pushq   %r15
+        movq    %rsp, (%rdi)
+        movq    %rsi, %rsp
+        popq    %r15
+        popq    %r14
+        popq    %r13
+        popq    %r12
+        popq    %rbx
+        popq    %rbp
+        popq    %rcx
+        jmpq    *%rcx
+        .size   hygon_emulation_switch_stack, . - hygon_emulation_switch_stack
+
+        .hidden hygon_emulation_enter
+        .globl  hygon_emulation_enter
+        .type   hygon_emulation_enter, @function
+hygon_emulation_enter:
+        movq    %r12, %rdi
+        jmpq    *%r13
+        .size   hygon_emulation_enter, . - hygon_emulation_enter
+)");
+
 namespace {
+
+extern "C" {
+void SwitchStack(void** saved, void* next) __asm__("hygon_emulation_switch_stack")
+    __attribute__((visibility("hidden")));
+void Enter() __asm__("hygon_emulation_enter") __attribute__((visibility("hidden")));
+}
 
 // What SwitchStack pops, lowest address first.
 struct SavedFrame {
@@ -51,31 +94,6 @@ struct SavedFrame {
   std::uintptr_t end_of_backtrace;
 };
 static_assert(sizeof(SavedFrame) % 16 == 0);
-
-// Arguments: rdi = where to save the stack pointer, rsi = the stack pointer to continue with.
-__attribute__((naked, noinline)) void SwitchStack(void**, void*) {
-  asm("pushq %rbp\n\t"
-      "pushq %rbx\n\t"
-      "pushq %r12\n\t"
-      "pushq %r13\n\t"
-      "pushq %r14\n\t"
-      "pushq %r15\n\t"
-      "movq %rsp, (%rdi)\n\t"
-      "movq %rsi, %rsp\n\t"
-      "popq %r15\n\t"
-      "popq %r14\n\t"
-      "popq %r13\n\t"
-      "popq %r12\n\t"
-      "popq %rbx\n\t"
-      "popq %rbp\n\t"
-      "ret");
-}
-
-// The first thing that runs on a fresh stack: calls r13(r12).
-__attribute__((naked, noinline)) void Enter() {
-  asm("movq %r12, %rdi\n\t"
-      "jmpq *%r13");
-}
 
 }  // namespace
 

@@ -15,6 +15,10 @@ namespace {
 // Generous, since kernels keep their tiles in locals and unoptimised or instrumented frames are large.
 constexpr std::size_t kStackBytes = 256 * 1024;
 
+// Stacks that all end at the same offset in a page would compete for the same few lines of the L1 cache.
+constexpr std::size_t kStagger = 256;
+constexpr std::size_t kStaggers = 16;
+
 }  // namespace
 
 StackPool::StackPool(std::size_t count)
@@ -26,8 +30,7 @@ StackPool::StackPool(std::size_t count)
   }
   memory_ = static_cast<char*>(memory);
   for (std::size_t i = 0; i < count_; ++i) {
-    const Stack stack = (*this)[i];
-    if (mprotect(stack.bottom, stack.bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (mprotect((*this)[i].bottom, kStackBytes, PROT_READ | PROT_WRITE) != 0) {
       Die("no memory for %zu thread stacks: %s", count_, std::strerror(errno));
     }
   }
@@ -40,7 +43,8 @@ StackPool::~StackPool() {
 }
 
 Stack StackPool::operator[](std::size_t index) const {
-  return {memory_ + index * (guard_bytes_ + kStackBytes) + guard_bytes_, kStackBytes};
+  char* bottom = memory_ + index * (guard_bytes_ + kStackBytes) + guard_bytes_;
+  return {bottom, kStackBytes - index % kStaggers * kStagger};
 }
 
 Fiber::Fiber(Stack stack, Body body, void* argument)
