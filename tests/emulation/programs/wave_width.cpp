@@ -1,0 +1,5 @@
+#include <cstdio>
+
+#include "wave_probe.h"
+
+int main() { std::printf("%d\n", hygon_backend::ProbeWaveWidth()); }
