@@ -64,9 +64,12 @@ __device__ __attribute__((noinline)) int Recurse(int depth, const volatile char*
   return depth == 0 ? caller_frame[0] : Recurse(depth - 1, frame) + caller_frame[0];
 }
 
+// Thread 1, since the stack of thread 0 lies below its own.
 __global__ void OverflowStack(int* out, int depth) {
-  const char start = 0;
-  *out = Recurse(depth, &start);
+  if (threadIdx.x == 1) {
+    const char start = 0;
+    *out = Recurse(depth, &start);
+  }
 }
 
 __global__ void LaunchFromKernel() { hipLaunchKernelGGL(TwoBarriers, dim3(1), dim3(1), 0, nullptr); }
@@ -100,7 +103,11 @@ int main(int argc, char** argv) {
                         const DeviceArray<int*> kept(1);
                         Run(KeepLds, dim3(2), dim3(1), kept.get());
                       }},
-                     {"stack", [] { RunOne(OverflowStack, 1000); }},
+                     {"stack",
+                      [] {
+                        const DeviceArray<int> out(1);
+                        Run(OverflowStack, dim3(1), dim3(2), out.get(), 300);
+                      }},
                      {"launch_from_kernel", [] { Run(LaunchFromKernel, dim3(1), dim3(1)); }},
                      {"outside_a_kernel", [] { std::printf("%u\n", threadIdx.x); }},
                  });

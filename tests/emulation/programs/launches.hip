@@ -82,8 +82,10 @@ void UseRuntime() {
 
 __global__ void Contend(int* sum, float* float_sum, int* most, float* float_most) {
   const int me = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  atomicAdd(sum, me);
-  atomicAdd(float_sum, 1.0F);
+  for (int i = 0; i < 100; ++i) {
+    atomicAdd(sum, 1);
+    atomicAdd(float_sum, 1.0F);
+  }
   atomicMax(most, me);
   atomicMax(float_most, static_cast<float>(-me));
 }
