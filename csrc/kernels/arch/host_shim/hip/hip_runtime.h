@@ -4,6 +4,9 @@
 #ifndef HYGON_BACKEND_CSRC_KERNELS_ARCH_HOST_SHIM_HIP_HIP_RUNTIME_H_
 #define HYGON_BACKEND_CSRC_KERNELS_ARCH_HOST_SHIM_HIP_HIP_RUNTIME_H_
 
+// Says so to headers that differ between targets.
+#define HYGON_EMULATION 1
+
 #include <math.h>
 
 #include "../atomics.h"

@@ -1,0 +1,542 @@
+// The decode kernel. One block serves one KV head of one sequence in one partition of its keys, for all
+// query heads of the group: keys and values cross memory once, whatever the group.
+//
+// Work of a block: its waves take turns in the partition's key tiles (16 keys each). A wave loads a tile of
+// keys and of values straight into the registers from which the matrix unit takes its operands: rows are
+// read in 16-byte runs, and what is transposed for the value product is transposed between registers. No
+// LDS and no barrier lies between memory and matrix unit; loads of the next tile are in flight while this
+// one is computed. At the end the waves' results merge through LDS.
+//
+// Up to 16 query rows (group heads x query tokens) fill one row tile. More rows use more row tiles: up to
+// four share the block, each wave serving one, and the same keys then come from cache; beyond 64 rows the
+// grid repeats.
+//
+// Budget a block: LDS 2 x 16 x kHeadSize floats for the merge (32 KB at 256), 4 KB of page ids, 0.5 KB of
+// statistics. Registers a lane at head size 128: accumulators 64 on wave 32 and 32 on wave 64, one tile of
+// keys and one of values 32 + 32 (16 + 16), queries 32 (16).
+#ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PAGED_DECODE_KERNEL_H_
+#define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PAGED_DECODE_KERNEL_H_
+
+#include <hip/hip_runtime.h>
+
+#include "fragment.h"
+#include "key_range.h"
+#include "matrix.h"
+#include "online_softmax.h"
+#include "page_table.h"
+#include "paged_decode.h"
+#include "shared.h"
+#include "words.h"
+
+namespace hygon_backend {
+
+constexpr int kDecodeWaves = 4;
+constexpr int kDecodeThreads = kDecodeWaves * kWaveWidth;
+constexpr int kMaxRowTiles = kDecodeWaves;
+// Page ids staged at a time.
+constexpr int kStagedPages = 1024;
+// Sequences along the grid's y axis, which ends at 65,535; more fold into z.
+constexpr int kMaxGridSeqs = 65535;
+
+// How a head size is cut. Sizes between two of the instantiated ones run in the larger, with the missing
+// dims read as zero.
+template <int kHeadSize>
+struct HeadShape {
+  // Consecutive dims of a key that one lane feeds to the matrix unit, and steps of 4 x that many.
+  static constexpr int kKeyRun = 8;
+  static constexpr int kKeySteps = kHeadSize / (kQuarters * kKeyRun);
+  // Consecutive dims of a value that a lane loads, and blocks of 16 x that many.
+  static constexpr int kValueRun = kHeadSize % 128 == 0 ? 8 : 4;
+  static constexpr int kValueBlocks = kHeadSize / (kTile * kValueRun);
+  static_assert(kKeySteps * kQuarters * kKeyRun == kHeadSize);
+  static_assert(kValueBlocks * kTile * kValueRun == kHeadSize);
+};
+
+template <class T, class Stored, int kHeadSize, bool kVector, class Unit>
+class DecodeWave {
+  using Shape = HeadShape<kHeadSize>;
+  static constexpr int kKeySteps = Shape::kKeySteps;
+  static constexpr int kKeyRun = Shape::kKeyRun;
+  static constexpr int kValueRun = Shape::kValueRun;
+  static constexpr int kValueBlocks = Shape::kValueBlocks;
+
+ public:
+  __device__ __forceinline__ DecodeWave(const PagedDecodeParams& params, int kv_head, int first_row, int seq,
+                                        int seq_len, const KeyRange& range)
+      : params_(params),
+        divider_(params.block_size),
+        keys_(static_cast<const Stored*>(params.k_cache) + kv_head * params.k_head_stride),
+        values_(static_cast<const Stored*>(params.v_cache) + kv_head * params.v_head_stride),
+        quarter_(Unit::Quarter(LaneIndex())),
+        begin_(range.begin) {
+    const int group = params.num_heads / params.num_kv_heads;
+    const int rows = group * params.q_len;
+    factor_ = params.scale * params.k_scale;
+    if (params.k_scales != nullptr) factor_ *= params.k_scales[kv_head * params.k_scales_stride];
+    if (params.softcap == 0.0F) factor_ *= kLog2E;
+#pragma unroll
+    for (int j = 0; j < kIndices; ++j) {
+      const int row = first_row + Unit::Index(LaneIndex(), j);
+      const bool live = row < rows;
+      const int token = live ? row / group : 0;
+      const int head = kv_head * group + (live ? row % group : 0);
+      position_[j] = seq_len - params.q_len + token;
+      last_[j] = live ? position_[j] : -1;
+      first_[j] = params.window > 0 ? position_[j] - params.window + 1 : 0;
+      slope_[j] = live && params.alibi_slopes != nullptr ? params.alibi_slopes[head] * kLog2E : 0.0F;
+      const T* q = static_cast<const T*>(params.q) + seq * params.q_seq_stride +
+                   token * params.q_token_stride + head * params.q_head_stride;
+      LoadQuery(q, j, live);
+    }
+    // Keys that every row sees need no mask.
+    all_see_from_ = params.window > 0 ? seq_len - params.window : 0;
+    all_see_to_ = seq_len - params.q_len;
+#pragma unroll
+    for (int block = 0; block < kValueBlocks; ++block) {
+#pragma unroll
+      for (int part = 0; part < kValueRun; ++part) {
+        accumulators_[block][part] = Tile{};
+      }
+    }
+  }
+
+  // Attends to keys [start, end), every `step`-th tile of them. `page_ids` holds the pages from
+  // `first_page` on.
+  __device__ __forceinline__ void Attend(int start, int end, int step, const int* page_ids, int first_page) {
+    if (start >= end) return;
+    LoadKeys(start, end, page_ids, first_page);
+    LoadValues(start, end, page_ids, first_page);
+    for (int tile = start; tile < end; tile += step) {
+      const int next = tile + step;
+      Tile scores = MultiplyKeys();
+      if (next < end) LoadKeys(next, end, page_ids, first_page);
+      ToLogits(scores, tile, end);
+      float rescale[kIndices];
+      softmax_.template Add<Unit>(scores, rescale);
+      Rescale(rescale);
+      AddValues(scores);
+      if (next < end) LoadValues(next, end, page_ids, first_page);
+    }
+  }
+
+  // Reduces the row sums over the lanes that share a row.
+  __device__ __forceinline__ void FinishSums() {
+#pragma unroll
+    for (int j = 0; j < kIndices; ++j) softmax_.sum[j] = SumOverRow<Unit>(softmax_.sum[j]);
+  }
+
+  __device__ __forceinline__ void Rescale(const float (&rescale)[kIndices]) {
+#pragma unroll
+    for (int block = 0; block < kValueBlocks; ++block) {
+#pragma unroll
+      for (int part = 0; part < kValueRun; ++part) {
+#pragma unroll
+        for (int j = 0; j < kIndices; ++j) {
+#pragma unroll
+          for (float& value : accumulators_[block][part].values[j]) value *= rescale[j];
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ OnlineSoftmax& softmax() { return softmax_; }
+  __device__ __forceinline__ Tile& accumulator(int block, int part) { return accumulators_[block][part]; }
+
+ private:
+  __device__ __forceinline__ void LoadQuery(const T* q, int j, bool live) {
+    // Query heads are few and read once: alignment decides by itself whether they come in 16-byte loads.
+#pragma unroll
+    for (int step = 0; step < kKeySteps; ++step) {
+      const int dim = (step * kQuarters + quarter_) * kKeyRun;
+      Run<T, kKeyRun> run = {};
+      if (live && dim < params_.head_size) {
+        run = LoadRun<T, kKeyRun, kVector>(q + dim, 1, params_.head_size - dim);
+      }
+#pragma unroll
+      for (int word = 0; word < kKeyRun / 2; ++word) {
+        queries_[step][word / 2].words[j][word % 2] = run.words[word];
+      }
+    }
+  }
+
+  // The offset of a token's row from the cache's start.
+  __device__ __forceinline__ std::int64_t RowOffset(int token, const int* page_ids, int first_page,
+                                                    std::int64_t block_stride,
+                                                    std::int64_t token_stride) const {
+    const int page = divider_.Page(token);
+    const int slot = token - page * params_.block_size;
+    return page_ids[page - first_page] * block_stride + slot * token_stride;
+  }
+
+  __device__ __forceinline__ void LoadKeys(int tile, int end, const int* page_ids, int first_page) {
+#pragma unroll
+    for (int j = 0; j < kIndices; ++j) {
+      const int token = tile + Unit::Index(LaneIndex(), j);
+      const bool live = token >= begin_ && token < end;
+      const Stored* row =
+          keys_ +
+          (live ? RowOffset(token, page_ids, first_page, params_.k_block_stride, params_.k_token_stride) : 0);
+#pragma unroll
+      for (int step = 0; step < kKeySteps; ++step) {
+        const int dim = (step * kQuarters + quarter_) * kKeyRun;
+        loaded_keys_[step][j] = {};
+        if (live && dim < params_.head_size) {
+          loaded_keys_[step][j] = LoadKeyRun(row, dim);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ Run<Stored, kKeyRun> LoadKeyRun(const Stored* row, int dim) const {
+    if constexpr (kVector) {
+      return LoadRun<Stored, kKeyRun, true>(row + dim, 1, kKeyRun);
+    } else {
+      // A run of 8 lies within one pack, since packs hold 8 or 16 elements.
+      const Stored* from =
+          row + dim / params_.k_pack * params_.k_pack_stride + dim % params_.k_pack * params_.k_dim_stride;
+      return LoadRun<Stored, kKeyRun, false>(from, params_.k_dim_stride, params_.head_size - dim);
+    }
+  }
+
+  __device__ __forceinline__ void LoadValues(int tile, int end, const int* page_ids, int first_page) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int token = tile + Unit::ResultColumn(quarter_, i);
+      const bool live = token >= begin_ && token < end;
+      const Stored* row =
+          values_ +
+          (live ? RowOffset(token, page_ids, first_page, params_.v_block_stride, params_.v_token_stride) : 0);
+#pragma unroll
+      for (int block = 0; block < kValueBlocks; ++block) {
+#pragma unroll
+        for (int j = 0; j < kIndices; ++j) {
+          const int dim = (block * kTile + Unit::Index(LaneIndex(), j)) * kValueRun;
+          loaded_values_[block][j][i] = {};
+          if (live && dim < params_.head_size_v) {
+            loaded_values_[block][j][i] = LoadRun<Stored, kValueRun, kVector>(
+                row + dim * params_.v_dim_stride, params_.v_dim_stride, params_.head_size_v - dim);
+          }
+        }
+      }
+    }
+  }
+
+  // Scores of this lane's rows with the loaded tile of keys.
+  __device__ __forceinline__ Tile MultiplyKeys() const {
+    Tile scores = {};
+#pragma unroll
+    for (int step = 0; step < kKeySteps; ++step) {
+      Operand columns[2];
+#pragma unroll
+      for (int j = 0; j < kIndices; ++j) {
+        const Run<T, kKeyRun> run = Widen<T, Stored, kKeyRun>(loaded_keys_[step][j]);
+#pragma unroll
+        for (int word = 0; word < kKeyRun / 2; ++word) columns[word / 2].words[j][word % 2] = run.words[word];
+      }
+      Unit::template MultiplyAdd<T>(scores, queries_[step][0], columns[0]);
+      Unit::template MultiplyAdd<T>(scores, queries_[step][1], columns[1]);
+    }
+    return scores;
+  }
+
+  // Applies scale, soft cap, position bias and mask; logits come out in base 2.
+  __device__ __forceinline__ void ToLogits(Tile& scores, int tile, int end) const {
+    const bool all_visible =
+        tile >= begin_ && tile >= all_see_from_ && tile + kTile - 1 <= all_see_to_ && tile + kTile <= end;
+    const float uncap = params_.softcap == 0.0F ? 0.0F : factor_ / params_.softcap;
+    const float cap = params_.softcap * kLog2E;
+#pragma unroll
+    for (int j = 0; j < kIndices; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int token = tile + Unit::ResultColumn(quarter_, i);
+        float& logit = scores.values[j][i];
+        logit = params_.softcap == 0.0F ? logit * factor_ : cap * tanhf(logit * uncap);
+        if (params_.alibi_slopes != nullptr) {
+          logit += slope_[j] * static_cast<float>(token - position_[j]);
+        }
+        if (!all_visible && (token < first_[j] || token > last_[j] || token >= end)) {
+          logit = HYGON_MINUS_INFINITY;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void AddValues(const Tile& weights) {
+    Operand rows;
+#pragma unroll
+    for (int j = 0; j < kIndices; ++j) {
+      rows.words[j][0] = PackPair<T>(weights.values[j][0], weights.values[j][1]);
+      rows.words[j][1] = PackPair<T>(weights.values[j][2], weights.values[j][3]);
+    }
+#pragma unroll
+    for (int block = 0; block < kValueBlocks; ++block) {
+      Operand columns[kValueRun];
+#pragma unroll
+      for (int j = 0; j < kIndices; ++j) {
+        Run<T, kValueRun> runs[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) runs[i] = Widen<T, Stored, kValueRun>(loaded_values_[block][j][i]);
+        // From four keys' runs of dims to each dim's four keys.
+#pragma unroll
+        for (int word = 0; word < kValueRun / 2; ++word) {
+          columns[word * 2].words[j][0] = Zip<0>(runs[0].words[word], runs[1].words[word]);
+          columns[word * 2].words[j][1] = Zip<0>(runs[2].words[word], runs[3].words[word]);
+          columns[word * 2 + 1].words[j][0] = Zip<1>(runs[0].words[word], runs[1].words[word]);
+          columns[word * 2 + 1].words[j][1] = Zip<1>(runs[2].words[word], runs[3].words[word]);
+        }
+      }
+#pragma unroll
+      for (int part = 0; part < kValueRun; ++part) {
+        Unit::template MultiplyAdd<T>(accumulators_[block][part], rows, columns[part]);
+      }
+    }
+  }
+
+  const PagedDecodeParams& params_;
+  PageDivider divider_;
+  const Stored* keys_;
+  const Stored* values_;
+  int quarter_;
+  int begin_;
+  int all_see_from_;
+  int all_see_to_;
+  float factor_;
+
+  int position_[kIndices];
+  int first_[kIndices];
+  int last_[kIndices];
+  float slope_[kIndices];
+
+  Operand queries_[kKeySteps][2];
+  Run<Stored, kKeyRun> loaded_keys_[kKeySteps][kIndices];
+  Run<Stored, kValueRun> loaded_values_[kValueBlocks][kIndices][4];
+  OnlineSoftmax softmax_;
+  // Result column c of accumulator [block][part] is dim (block * 16 + c) * kValueRun + part.
+  Tile accumulators_[kValueBlocks][kValueRun];
+};
+
+// Row `row` of the call as the workspace counts them.
+__device__ __forceinline__ std::int64_t WorkspaceRow(const PagedDecodeParams& params, int seq, int token,
+                                                     int head) {
+  return (static_cast<std::int64_t>(seq) * params.q_len + token) * params.num_heads + head;
+}
+
+__device__ __forceinline__ std::int64_t WorkspaceRows(const PagedDecodeParams& params) {
+  return WorkspaceRow(params, params.num_seqs, 0, 0);
+}
+
+// The workspace: base-2 LSE [rows, num_partitions], then, 16-byte aligned, outputs
+// [rows, num_partitions, head_size_v], all float32.
+__device__ __forceinline__ float* WorkspaceLse(const PagedDecodeParams& params) {
+  return static_cast<float*>(params.workspace);
+}
+
+__device__ __forceinline__ float* WorkspaceOutputs(const PagedDecodeParams& params) {
+  const std::int64_t count = WorkspaceRows(params) * params.num_partitions;
+  return static_cast<float*>(params.workspace) + (count + 3) / 4 * 4;
+}
+
+// A row's final denominator: its largest logit and its sum, the sink included.
+struct Denominator {
+  float maximum;
+  float sum;
+  // What sums and outputs relative to the old maximum are multiplied by.
+  float weight;
+
+  __device__ __forceinline__ Denominator(const PagedDecodeParams& params, int head, float maximum_in,
+                                         float sum_in)
+      : maximum(maximum_in), sum(sum_in), weight(1.0F) {
+    if (params.sinks == nullptr) return;
+    const float sink = params.sinks[head] * kLog2E;
+    maximum = fmaxf(maximum_in, sink);
+    if (maximum == HYGON_MINUS_INFINITY) return;
+    weight = PartWeight(maximum_in, maximum);
+    sum = sum_in * weight + PartWeight(sink, maximum);
+  }
+
+  __device__ __forceinline__ float OutputFactor() const {
+    return sum > 0.0F ? weight / sum : (sum == 0.0F ? 0.0F : sum);
+  }
+  __device__ __forceinline__ float NaturalLse() const {
+    return sum == 0.0F ? HYGON_MINUS_INFINITY : kLn2 * (maximum + log2f(sum));
+  }
+};
+
+template <class T, class Stored, int kHeadSize, bool kVector, class Unit>
+__global__ __launch_bounds__(kDecodeThreads) void PagedDecodeKernel(const PagedDecodeParams params,
+                                                                    const int row_tiles) {
+  using Shape = HeadShape<kHeadSize>;
+  constexpr int kAccumulatorFloats = kTile * kHeadSize;
+  HYGON_SHARED(int, page_ids, kStagedPages);
+  HYGON_SHARED(float, maxima, kDecodeWaves* kTile);
+  HYGON_SHARED(float, sums, kDecodeWaves* kTile);
+  HYGON_SHARED(float, merge, kDecodeWaves / 2 * kAccumulatorFloats);
+
+  const int kv_head = static_cast<int>(blockIdx.x) % params.num_kv_heads;
+  const int row_block = static_cast<int>(blockIdx.x) / params.num_kv_heads;
+  const int partition = static_cast<int>(blockIdx.z) % params.num_partitions;
+  const int fold = static_cast<int>(blockIdx.z) / params.num_partitions;
+  const std::int64_t wide_seq = static_cast<std::int64_t>(fold) * kMaxGridSeqs + blockIdx.y;
+  if (wide_seq >= params.num_seqs) return;
+  const int seq = static_cast<int>(wide_seq);
+
+  const int seq_len =
+      static_cast<int>(ReadIndex(params.seq_lens, params.seq_lens_wide, seq * params.seq_lens_stride));
+  const KeyRange range(params, seq_len);
+  const int start = range.base + partition * range.partition;
+  // An empty sequence still has its rows to write, which partition 0 does.
+  if (partition > 0 && start >= range.end) return;
+  const int stop = start + range.partition < range.end ? start + range.partition : range.end;
+
+  const int group = params.num_heads / params.num_kv_heads;
+  const int rows = group * params.q_len;
+  const int row_tile = WaveIndex() % row_tiles;
+  const int stream = WaveIndex() / row_tiles;
+  const int streams = kDecodeWaves / row_tiles;
+  const int first_row = (row_block * row_tiles + row_tile) * kTile;
+
+  DecodeWave<T, Stored, kHeadSize, kVector, Unit> wave(params, kv_head, first_row, seq, seq_len, range);
+
+  // Tokens whose pages surely fit into the staged ids, in whole tiles.
+  const int segment = (kStagedPages - 1) * params.block_size / kTile * kTile;
+  const PageDivider divider(params.block_size);
+  for (int from = start; from < stop; from += segment) {
+    const int to = stop - from < segment ? stop : from + segment;
+    const int first_page = divider.Page(from < range.begin ? range.begin : from);
+    const int last_page = divider.Page(to - 1);
+    if (from != start) __syncthreads();
+    for (int page = first_page + static_cast<int>(threadIdx.x); page <= last_page; page += kDecodeThreads) {
+      page_ids[page - first_page] = static_cast<int>(
+          ReadIndex(params.block_table, params.block_table_wide,
+                    seq * params.block_table_seq_stride + page * params.block_table_column_stride));
+    }
+    __syncthreads();
+    if (first_row < rows) wave.Attend(from + stream * kTile, to, streams * kTile, page_ids, first_page);
+  }
+
+  // Merge the streams of each row tile: bring all to the common maximum, then add them up pairwise.
+  wave.FinishSums();
+  OnlineSoftmax& softmax = wave.softmax();
+  const int lane = LaneIndex();
+  if (Unit::Quarter(lane) == 0) {
+#pragma unroll
+    for (int j = 0; j < kIndices; ++j) {
+      maxima[WaveIndex() * kTile + Unit::Index(lane, j)] = softmax.maximum[j];
+      sums[WaveIndex() * kTile + Unit::Index(lane, j)] = softmax.sum[j];
+    }
+  }
+  __syncthreads();
+  float rescale[kIndices];
+#pragma unroll
+  for (int j = 0; j < kIndices; ++j) {
+    const int index = Unit::Index(lane, j);
+    float whole = HYGON_MINUS_INFINITY;
+    for (int other = row_tile; other < kDecodeWaves; other += row_tiles) {
+      whole = fmaxf(whole, maxima[other * kTile + index]);
+    }
+    float sum = 0.0F;
+    for (int other = row_tile; other < kDecodeWaves; other += row_tiles) {
+      sum += sums[other * kTile + index] * PartWeight(maxima[other * kTile + index], whole);
+    }
+    rescale[j] = PartWeight(softmax.maximum[j], whole);
+    softmax.maximum[j] = whole;
+    softmax.sum[j] = sum;
+  }
+  wave.Rescale(rescale);
+  for (int half = streams / 2; half > 0; half /= 2) {
+    // Every lane keeps its own elements, so a lane of one wave adds those of its counterpart.
+    float* mine = merge + ((stream % half) * row_tiles + row_tile) * kAccumulatorFloats + lane;
+    if (stream >= half && stream < 2 * half) {
+#pragma unroll
+      for (int block = 0; block < Shape::kValueBlocks; ++block) {
+#pragma unroll
+        for (int part = 0; part < Shape::kValueRun; ++part) {
+          const Tile& tile = wave.accumulator(block, part);
+#pragma unroll
+          for (int element = 0; element < kIndices * 4; ++element) {
+            mine[((block * Shape::kValueRun + part) * kIndices * 4 + element) * kWaveWidth] =
+                tile.values[element / 4][element % 4];
+          }
+        }
+      }
+    }
+    __syncthreads();
+    if (stream < half) {
+#pragma unroll
+      for (int block = 0; block < Shape::kValueBlocks; ++block) {
+#pragma unroll
+        for (int part = 0; part < Shape::kValueRun; ++part) {
+          Tile& tile = wave.accumulator(block, part);
+#pragma unroll
+          for (int element = 0; element < kIndices * 4; ++element) {
+            tile.values[element / 4][element % 4] +=
+                mine[((block * Shape::kValueRun + part) * kIndices * 4 + element) * kWaveWidth];
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+  if (stream > 0) return;
+
+  float value_scale = params.v_scale;
+  if (params.v_scales != nullptr) value_scale *= params.v_scales[kv_head * params.v_scales_stride];
+  const int quarter = Unit::Quarter(lane);
+#pragma unroll
+  for (int j = 0; j < kIndices; ++j) {
+    const int row = first_row + Unit::Index(lane, j);
+    if (row >= rows) continue;
+    const int token = row / group;
+    const int head = kv_head * group + row % group;
+    if (params.num_partitions == 1) {
+      const Denominator denominator(params, head, softmax.maximum[j], softmax.sum[j]);
+      const float factor = denominator.OutputFactor() * value_scale;
+      T* out = static_cast<T*>(params.out) + seq * params.out_seq_stride + token * params.out_token_stride +
+               head * params.out_head_stride;
+#pragma unroll
+      for (int block = 0; block < Shape::kValueBlocks; ++block) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int dim = (block * kTile + Unit::ResultColumn(quarter, i)) * Shape::kValueRun;
+#pragma unroll
+          for (int part = 0; part < Shape::kValueRun; ++part) {
+            if (dim + part < params.head_size_v) {
+              out[(dim + part) * params.out_dim_stride] =
+                  FromFloat<T>(wave.accumulator(block, part).values[j][i] * factor);
+            }
+          }
+        }
+      }
+      if (params.lse != nullptr && quarter == 0) {
+        params.lse[seq * params.lse_seq_stride + token * params.lse_token_stride +
+                   head * params.lse_head_stride] = denominator.NaturalLse();
+      }
+    } else {
+      const std::int64_t slot = WorkspaceRow(params, seq, token, head) * params.num_partitions + partition;
+      const float sum = softmax.sum[j];
+      const float factor = sum > 0.0F ? value_scale / sum : (sum == 0.0F ? 0.0F : sum);
+      float* out = WorkspaceOutputs(params) + slot * params.head_size_v;
+#pragma unroll
+      for (int block = 0; block < Shape::kValueBlocks; ++block) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int dim = (block * kTile + Unit::ResultColumn(quarter, i)) * Shape::kValueRun;
+#pragma unroll
+          for (int part = 0; part < Shape::kValueRun; ++part) {
+            if (dim + part < params.head_size_v) {
+              out[dim + part] = wave.accumulator(block, part).values[j][i] * factor;
+            }
+          }
+        }
+      }
+      if (quarter == 0) {
+        WorkspaceLse(params)[slot] = sum == 0.0F ? HYGON_MINUS_INFINITY : softmax.maximum[j] + log2f(sum);
+      }
+    }
+  }
+}
+
+}  // namespace hygon_backend
+
+#endif  // HYGON_BACKEND_CSRC_KERNELS_DETAIL_PAGED_DECODE_KERNEL_H_

@@ -1,0 +1,96 @@
+// Runs of elements as 32-bit words: what one load brings, and how it becomes operands.
+#ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_WORDS_H_
+#define HYGON_BACKEND_CSRC_KERNELS_DETAIL_WORDS_H_
+
+#include <hip/hip_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "numeric.h"
+
+namespace hygon_backend {
+
+// Aligned to its size, so that a copy is one load or store.
+template <int kCount>
+struct alignas(kCount * 4) Words {
+  std::uint32_t words[kCount];
+};
+
+// A run of `kElements` elements of type T.
+template <class T, int kElements>
+using Run = Words<kElements* static_cast<int>(sizeof(T)) / 4>;
+
+// Loads a run that is dense and aligned, or else element by element.
+template <class T, int kElements, bool kVector>
+__device__ __forceinline__ Run<T, kElements> LoadRun(const T* from, std::int64_t stride, int count) {
+  Run<T, kElements> run;
+  if constexpr (kVector) {
+    run = *reinterpret_cast<const Run<T, kElements>*>(from);
+  } else {
+    constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
+#pragma unroll
+    for (int word = 0; word < kElements / kPerWord; ++word) {
+      std::uint32_t bits = 0;
+#pragma unroll
+      for (int part = 0; part < kPerWord; ++part) {
+        const int element = word * kPerWord + part;
+        if (element < count) {
+          bits |= static_cast<std::uint32_t>(from[element * stride].bits)
+                  << (part * 8 * static_cast<int>(sizeof(T)));
+        }
+      }
+      run.words[word] = bits;
+    }
+  }
+  return run;
+}
+
+// Two floats as two elements of T, the first in the low half.
+template <class T>
+__device__ __forceinline__ std::uint32_t PackPair(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t packed;
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
+#else
+  return FromFloat<T>(low).bits | static_cast<std::uint32_t>(FromFloat<T>(high).bits) << 16;
+#endif
+}
+
+// A run of stored elements as 16-bit elements of T. fp8 fits into either without rounding.
+template <class T, class Stored, int kElements>
+__device__ __forceinline__ Run<T, kElements> Widen(const Run<Stored, kElements>& run) {
+  if constexpr (std::is_same_v<T, Stored>) {
+    return run;
+  } else {
+    static_assert(sizeof(Stored) == 1 && sizeof(T) == 2);
+    Run<T, kElements> wide;
+#pragma unroll
+    for (int word = 0; word < kElements / 2; ++word) {
+      const std::uint32_t pair = run.words[word / 2] >> (word % 2 * 16);
+      const Stored low = {static_cast<std::uint8_t>(pair)};
+      const Stored high = {static_cast<std::uint8_t>(pair >> 8)};
+      wide.words[word] = PackPair<T>(ToFloat(low), ToFloat(high));
+    }
+    return wide;
+  }
+}
+
+// The 16-bit element `index` (0 or 1) of two words, as one word.
+template <int kIndex>
+__device__ __forceinline__ std::uint32_t Zip(std::uint32_t first, std::uint32_t second) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(first, second, kIndex == 0 ? 0x5410 : 0x7632);
+#else
+  return kIndex == 0 ? (first & 0xffffU) | (second << 16) : (first >> 16) | (second & 0xffff0000U);
+#endif
+}
+
+}  // namespace hygon_backend
+
+#endif  // HYGON_BACKEND_CSRC_KERNELS_DETAIL_WORDS_H_

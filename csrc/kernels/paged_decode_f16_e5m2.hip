@@ -1,0 +1,8 @@
+// Paged decode: half queries, e5m2 cache.
+#include "detail/paged_decode_launch.h"
+
+namespace hygon_backend {
+
+HYGON_INSTANTIATE_PAGED_DECODE(Float16, Float8E5M2);
+
+}  // namespace hygon_backend
