@@ -101,16 +101,13 @@ struct PagedDecodeParams {
   bool avoid_matrix_unit = false;
 };
 
-// How a call is split over the device.
-struct Partitioning {
-  int partition_size;
-  int num_partitions;
-};
-
-// Chooses a split from what the host knows, so that a captured graph stays valid for any seq_lens: the
-// fewest partitions that keep `num_compute_units` evenly busy, none of them shorter than
-// `smallest_partition` keys (0: 512, or 256 for groups of more than 15 query heads).
-Partitioning ChoosePartitions(const PagedDecodeParams& params, int num_compute_units, int smallest_partition);
+// Sets `partition_size` and `num_partitions` from what the host knows, so that a captured graph stays valid
+// for any seq_lens that the block table can hold.
+//
+// A `requested` size above 0 is taken, rounded up to whole key tiles. With 0 partitions have at least 512
+// keys, or 256 where more than 15 query heads share a KV head, and there are as few of them as keep
+// `num_compute_units` evenly busy.
+void ChoosePartitions(PagedDecodeParams& params, int num_compute_units, int requested);
 
 std::size_t PagedDecodeWorkspaceBytes(const PagedDecodeParams& params);
 

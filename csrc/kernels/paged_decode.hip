@@ -154,14 +154,16 @@ int NumComputeUnits() {
   return count;
 }
 
-Partitioning ChoosePartitions(const PagedDecodeParams& params, int num_compute_units,
-                              int smallest_partition) {
-  const int group = params.num_heads / params.num_kv_heads;
-  if (smallest_partition == 0) {
-    smallest_partition = group >= kLargeGroup ? kSmallestPartitionOfLargeGroup : kSmallestPartition;
-  }
+void ChoosePartitions(PagedDecodeParams& params, int num_compute_units, int requested) {
   const std::int64_t capacity = static_cast<std::int64_t>(params.max_blocks) * params.block_size;
-  const int most = capacity > smallest_partition ? CeilDivide(capacity, smallest_partition) : 1;
+  const int group = params.num_heads / params.num_kv_heads;
+  if (requested > 0) {
+    params.partition_size = CeilDivide(requested, kTile) * kTile;
+    params.num_partitions = capacity > 0 ? CeilDivide(capacity, params.partition_size) : 1;
+    return;
+  }
+  params.partition_size = group >= kLargeGroup ? kSmallestPartitionOfLargeGroup : kSmallestPartition;
+  const int most = capacity > 0 ? CeilDivide(capacity, params.partition_size) : 1;
   const int row_tiles = RowTiles(group * params.q_len);
   const std::int64_t units = static_cast<std::int64_t>(params.num_seqs) * params.num_kv_heads *
                              CeilDivide(group * params.q_len, kTile * row_tiles);
@@ -182,7 +184,7 @@ Partitioning ChoosePartitions(const PagedDecodeParams& params, int num_compute_u
     }
     if (share >= kGoodShare || rounds >= kManyRounds) break;
   }
-  return {smallest_partition, best};
+  params.num_partitions = best;
 }
 
 std::size_t PagedDecodeWorkspaceBytes(const PagedDecodeParams& params) {

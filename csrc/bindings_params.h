@@ -1,0 +1,49 @@
+// Binds a params struct of the kernels as a Python class of settable fields.
+#ifndef HYGON_BACKEND_CSRC_BINDINGS_PARAMS_H_
+#define HYGON_BACKEND_CSRC_BINDINGS_PARAMS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+
+namespace hygon_backend {
+
+template <class Params>
+class ParamsClass {
+ public:
+  ParamsClass(pybind11::module_& module, const char* name) : class_(module, name) {
+    class_.def(pybind11::init<>());
+  }
+
+  template <class Value>
+  ParamsClass& Field(const char* name, Value Params::* member) {
+    class_.def_readwrite(name, member);
+    return *this;
+  }
+
+  // Python passes an address as an integer; 0 is null.
+  template <class Target>
+  ParamsClass& Pointer(const char* name, Target* Params::* member) {
+    class_.def_property(
+        name, [member](const Params& params) { return reinterpret_cast<std::uintptr_t>(params.*member); },
+        [member](Params& params, std::uintptr_t address) {
+          params.*member = reinterpret_cast<Target*>(address);
+        });
+    return *this;
+  }
+
+  template <class Enumeration>
+  ParamsClass& Enum(const char* name, Enumeration Params::* member) {
+    class_.def_property(
+        name, [member](const Params& params) { return static_cast<int>(params.*member); },
+        [member](Params& params, int number) { params.*member = static_cast<Enumeration>(number); });
+    return *this;
+  }
+
+ private:
+  pybind11::class_<Params> class_;
+};
+
+}  // namespace hygon_backend
+
+#endif  // HYGON_BACKEND_CSRC_BINDINGS_PARAMS_H_
