@@ -13,6 +13,10 @@ using hipStream_t = cudaStream_t;
 #define hipGetErrorString cudaGetErrorString
 #define hipGetLastError cudaGetLastError
 
+#define hipGetDevice cudaGetDevice
+#define hipDeviceGetAttribute cudaDeviceGetAttribute
+#define hipDeviceAttributeMultiprocessorCount cudaDevAttrMultiProcessorCount
+
 #define hipFree cudaFree
 #define hipMalloc cudaMalloc
 #define hipMemcpy cudaMemcpy
