@@ -20,7 +20,8 @@ struct FmaUnit {
                                                      const Operand& columns) {
     const int lane = LaneIndex();
     const int quarter = Quarter(lane);
-#pragma unroll
+    // Unrolled, the fetches of all quarters would be in flight at once, in more registers than there are.
+#pragma unroll 1
     for (int source_quarter = 0; source_quarter < kQuarters; ++source_quarter) {
       std::uint32_t row_words[kIndices][2];
 #pragma unroll

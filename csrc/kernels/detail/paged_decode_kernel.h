@@ -25,11 +25,15 @@
 #include "online_softmax.h"
 #include "page_table.h"
 #include "paged_decode.h"
+#include "registers.h"
 #include "shared.h"
 #include "words.h"
 
 namespace hygon_backend {
 
+#ifndef HYGON_MINB
+#define HYGON_MINB 1
+#endif
 constexpr int kDecodeWaves = 4;
 constexpr int kDecodeThreads = kDecodeWaves * kWaveWidth;
 constexpr int kMaxRowTiles = kDecodeWaves;
@@ -168,20 +172,43 @@ class DecodeWave {
     return page_ids[page - first_page] * block_stride + slot * token_stride;
   }
 
+  // Whether all tokens of a tile are wanted, which is the same for all lanes.
+  __device__ __forceinline__ bool IsWhole(int tile, int end) const {
+    return tile >= begin_ && tile + kTile <= end;
+  }
+
+  __device__ __forceinline__ void LoadKeys(int tile, int end, const int* page_ids, int first_page) {
+    if (IsWhole(tile, end)) {
+      LoadKeys<true>(tile, end, page_ids, first_page);
+    } else {
+      LoadKeys<false>(tile, end, page_ids, first_page);
+    }
+  }
+
+  __device__ __forceinline__ void LoadValues(int tile, int end, const int* page_ids, int first_page) {
+    if (IsWhole(tile, end)) {
+      LoadValues<true>(tile, end, page_ids, first_page);
+    } else {
+      LoadValues<false>(tile, end, page_ids, first_page);
+    }
+  }
+
+  template <bool kWhole>
   __device__ __forceinline__ void LoadKeys(int tile, int end, const int* page_ids, int first_page) {
 #pragma unroll
     for (int j = 0; j < kIndices; ++j) {
       const int token = tile + Unit::Index(LaneIndex(), j);
-      const bool live = token >= begin_ && token < end;
-      const Stored* row =
-          keys_ +
-          (live ? RowOffset(token, page_ids, first_page, params_.k_block_stride, params_.k_token_stride) : 0);
+      const bool live = kWhole || (token >= begin_ && token < end);
+      const Stored* row = keys_ + (live ? RowOffset(token, page_ids, first_page, params_.k_block_stride,
+                                                    params_.k_token_stride)
+                                        : 0);
 #pragma unroll
       for (int step = 0; step < kKeySteps; ++step) {
         const int dim = (step * kQuarters + quarter_) * kKeyRun;
-        loaded_keys_[step][j] = {};
         if (live && dim < params_.head_size) {
           loaded_keys_[step][j] = LoadKeyRun(row, dim);
+        } else {
+          loaded_keys_[step][j] = {};
         }
       }
     }
@@ -191,6 +218,7 @@ class DecodeWave {
     if constexpr (kVector) {
       return LoadRun<Stored, kKeyRun, true>(row + dim, 1, kKeyRun);
     } else {
+      dim = KeepInLoop(dim);
       // A run of 8 lies within one pack, since packs hold 8 or 16 elements.
       const Stored* from =
           row + dim / params_.k_pack * params_.k_pack_stride + dim % params_.k_pack * params_.k_dim_stride;
@@ -198,11 +226,12 @@ class DecodeWave {
     }
   }
 
+  template <bool kWhole>
   __device__ __forceinline__ void LoadValues(int tile, int end, const int* page_ids, int first_page) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int token = tile + Unit::ResultColumn(quarter_, i);
-      const bool live = token >= begin_ && token < end;
+      const bool live = kWhole || (token >= begin_ && token < end);
       const Stored* row =
           values_ +
           (live ? RowOffset(token, page_ids, first_page, params_.v_block_stride, params_.v_token_stride) : 0);
@@ -211,13 +240,22 @@ class DecodeWave {
 #pragma unroll
         for (int j = 0; j < kIndices; ++j) {
           const int dim = (block * kTile + Unit::Index(LaneIndex(), j)) * kValueRun;
-          loaded_values_[block][j][i] = {};
           if (live && dim < params_.head_size_v) {
-            loaded_values_[block][j][i] = LoadRun<Stored, kValueRun, kVector>(
-                row + dim * params_.v_dim_stride, params_.v_dim_stride, params_.head_size_v - dim);
+            loaded_values_[block][j][i] = LoadValueRun(row, dim);
+          } else {
+            loaded_values_[block][j][i] = {};
           }
         }
       }
+    }
+  }
+
+  __device__ __forceinline__ Run<Stored, kValueRun> LoadValueRun(const Stored* row, int dim) const {
+    if constexpr (kVector) {
+      return LoadRun<Stored, kValueRun, true>(row + dim, 1, kValueRun);
+    } else {
+      return LoadRun<Stored, kValueRun, false>(row + dim * params_.v_dim_stride, params_.v_dim_stride,
+                                               params_.head_size_v - dim);
     }
   }
 
@@ -364,8 +402,8 @@ struct Denominator {
 };
 
 template <class T, class Stored, int kHeadSize, bool kVector, class Unit>
-__global__ __launch_bounds__(kDecodeThreads) void PagedDecodeKernel(const PagedDecodeParams params,
-                                                                    const int row_tiles) {
+__global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(const PagedDecodeParams params,
+                                                                             const int row_tiles) {
   using Shape = HeadShape<kHeadSize>;
   constexpr int kAccumulatorFloats = kTile * kHeadSize;
   HYGON_SHARED(int, page_ids, kStagedPages);
