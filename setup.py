@@ -15,6 +15,13 @@ from build_support.requirements import SETUPTOOLS_MINIMUM, require_version
 require_version("setuptools", setuptools.__version__, SETUPTOOLS_MINIMUM)
 
 setuptools.setup(
-    ext_modules=[setuptools.Extension("hygon_backend._C", sources=["csrc/bindings.cpp"], language="c++")],
+    ext_modules=[
+        setuptools.Extension(
+            "hygon_backend._C",
+            # Sorted, so that a build does not depend on the order of a directory.
+            sources=sorted(str(path) for path in Path("csrc").glob("bindings*.cpp")),
+            language="c++",
+        )
+    ],
     cmdclass={"build_ext": BuildExtension},
 )

@@ -1,11 +1,17 @@
 // The Python module hygon_backend._C. Kernels and cache know nothing of Python: what translates
-// between the two lives here.
+// between the two lives here and in bindings_*.cpp, one file a kernel.
 #include <pybind11/pybind11.h>
 
 #include "hygon_build_info.h"
 
 #if HYGON_HAS_DEVICE_KERNELS
+#include "bindings_kernels.h"
 #include "kernels/wave_probe.h"
+#endif
+
+// The tests build the same module a second time, over emulated kernels and under a name of its own.
+#ifndef HYGON_MODULE_NAME
+#define HYGON_MODULE_NAME _C
 #endif
 
 namespace py = pybind11;
@@ -38,11 +44,14 @@ py::dict BuildInfo() {
 }  // namespace
 }  // namespace hygon_backend
 
-PYBIND11_MODULE(_C, module) {
+PYBIND11_MODULE(HYGON_MODULE_NAME, module) {
   module.doc() = "Native part of hygon_backend.";
   module.def("build_info", &hygon_backend::BuildInfo, "How this module was built.");
 #if HYGON_HAS_DEVICE_KERNELS
   module.def("probe_wave_width", &hygon_backend::ProbeWaveWidth, py::call_guard<py::gil_scoped_release>(),
              "Number of lanes in a wave of the current device, as seen by a kernel.");
+  hygon_backend::BindKvCache(module);
+  hygon_backend::BindMergeStates(module);
+  hygon_backend::BindPagedDecode(module);
 #endif
 }

@@ -1,6 +1,11 @@
 // Python's view of the paged decode.
+#include "hygon_build_info.h"
+
+#if HYGON_HAS_DEVICE_KERNELS
+
 #include <pybind11/pybind11.h>
 
+#include "bindings_kernels.h"
 #include "bindings_params.h"
 #include "kernels/paged_decode.h"
 
@@ -86,3 +91,5 @@ void BindPagedDecode(py::module_& module) {
 }
 
 }  // namespace hygon_backend
+
+#endif  // HYGON_HAS_DEVICE_KERNELS

@@ -11,7 +11,8 @@ namespace hygon_backend {
 template <class Params>
 class ParamsClass {
  public:
-  ParamsClass(pybind11::module_& module, const char* name) : class_(module, name) {
+  // Local to its module, since the device module and the emulation may be loaded side by side.
+  ParamsClass(pybind11::module_& module, const char* name) : class_(module, name, pybind11::module_local()) {
     class_.def(pybind11::init<>());
   }
 
@@ -43,6 +44,19 @@ class ParamsClass {
  private:
   pybind11::class_<Params> class_;
 };
+
+// Defines `name(params, stream)`, the stream as an integer, for a function that enqueues work.
+template <class Params>
+void DefineCall(pybind11::module_& module, const char* name, void (*function)(const Params&, void*),
+                const char* doc) {
+  module.def(
+      name,
+      [function](const Params& params, std::uintptr_t stream) {
+        function(params, reinterpret_cast<void*>(stream));
+      },
+      pybind11::arg("params"), pybind11::arg("stream"), pybind11::call_guard<pybind11::gil_scoped_release>(),
+      doc);
+}
 
 }  // namespace hygon_backend
 
