@@ -1,4 +1,6 @@
 # ruff: noqa: N999  (the name of the file is the name of the compiled module)
+# Of the kernels only their presence is told: hygon_backend.native_path, their one caller, takes the
+# module as an argument, since the tests build a second one over emulated kernels.
 from hygon_backend.native import BuildInfo
 
 def build_info() -> BuildInfo:

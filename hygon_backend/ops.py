@@ -1,5 +1,9 @@
 """The public operators: they validate, choose an implementation and count the call.
 
+On a card compiled kernels serve what they have a kernel for, PyTorch the rest; on the CPU PyTorch
+serves everything. `HYGON_BACKEND_TORCH_PATH=1` makes PyTorch serve cards too. A card without working
+kernels is an error rather than a slow success: see `hygon_backend.native.module_for`.
+
 All take strided tensors; only the last axis of `q`, `k` and `v` must be dense. Caches are read and
 written in place in any layout of `hygon_backend.kv_layout`. The exact semantics (mask, window,
 softcap, ALiBi, sinks, LSE, empty rows) are those of `hygon_backend.reference`.
@@ -9,16 +13,20 @@ from __future__ import annotations
 
 import torch
 
-from hygon_backend import counters, validation
+from hygon_backend import dispatch, validation
 from hygon_backend.errors import reject
 from hygon_backend.kv_layout import CacheGeometry, KVLayout, parse_layout
+from hygon_backend.native_path import copy_blocks as native_copy_blocks
+from hygon_backend.native_path import gather_kv as native_gather_kv
+from hygon_backend.native_path import merge_states as native_merge_states
+from hygon_backend.native_path import paged_decode as native_paged_decode
+from hygon_backend.native_path import write_kv as native_write_kv
 from hygon_backend.torch_path import attention, kv_cache
 from hygon_backend.torch_path.gather import PagedCache
 from hygon_backend.torch_path.scales import Scale
 from hygon_backend.torch_path.scores import ScoreRules, combine
 
 _INDEX_DTYPES = (torch.int32, torch.int64)
-_PATH = "torch"
 
 
 def paged_decode(
@@ -84,9 +92,8 @@ def paged_decode(
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
     if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
-    counters.record("paged_decode", _PATH)
     one = q.dim() == 3
-    attention.paged_decode(
+    arguments = (
         q.unsqueeze(1) if one else q,
         cache,
         block_table,
@@ -96,6 +103,11 @@ def paged_decode(
         lse if lse is None or not one else lse.unsqueeze(1),
         parts,
     )
+    module = dispatch.choose("paged_decode", q.device, native_paged_decode.supports(q, cache))
+    if module is None:
+        attention.paged_decode(*arguments)
+    else:
+        native_paged_decode.run(module, *arguments)
     return out if lse is None else (out, lse)
 
 
@@ -171,7 +183,8 @@ def prefix_prefill(
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
     if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
-    counters.record("prefix_prefill", _PATH)
+    # There is no kernel for prefill yet.
+    dispatch.choose("prefix_prefill", q.device, supported=False)
     attention.prefix_prefill(q, cache, block_table, cu_seqlens_q, seq_lens, rules, out, lse, parts)
     return out if lse is None else (out, lse)
 
@@ -220,8 +233,12 @@ def write_kv(
         if wrong.numel():
             row, limit = int(wrong[0]), sizes.num_blocks * sizes.block_size
             raise reject(f"slot_mapping[{row}]", int(slot_mapping[row]), f"below {limit}, or negative")
-    counters.record("write_kv", _PATH)
-    kv_cache.write_kv(k, v, k_cache, v_cache, slot_mapping, parsed, sizes.block_size, k_scale, v_scale)
+    arguments = (k, v, k_cache, v_cache, slot_mapping, parsed, sizes.block_size, k_scale, v_scale)
+    module = dispatch.choose("write_kv", k.device, native_write_kv.supports(k, k_cache))
+    if module is None:
+        kv_cache.write_kv(*arguments)
+    else:
+        native_write_kv.run(module, *arguments)
 
 
 def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, validate: bool = False) -> None:
@@ -249,8 +266,11 @@ def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, vali
     validation.check_tensor("block_mapping", block_mapping, (None, 2), _INDEX_DTYPES, caches[0].device)
     if _values_are_free(block_mapping, validate):
         _check_block_mapping(block_mapping, min(cache.shape[0] for cache in caches))
-    counters.record("copy_blocks", _PATH)
-    kv_cache.copy_blocks(caches, block_mapping)
+    module = dispatch.choose("copy_blocks", block_mapping.device, native_copy_blocks.supports(caches))
+    if module is None:
+        kv_cache.copy_blocks(caches, block_mapping)
+    else:
+        native_copy_blocks.run(module, caches, block_mapping)
 
 
 def gather_kv(
@@ -298,8 +318,10 @@ def gather_kv(
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
     if dtype is None:
         dtype = torch.float32 if k_cache.itemsize == 1 else k_cache.dtype
-    counters.record("gather_kv", _PATH)
     cache = PagedCache(k_cache, v_cache, parsed, sizes.block_size, k_scale, v_scale)
+    module = dispatch.choose("gather_kv", device, native_gather_kv.supports(cache, dtype))
+    if module is not None:
+        return native_gather_kv.run(module, cache, sizes, block_table, seq_lens, dtype)
     return kv_cache.gather_kv(cache, block_table, seq_lens, dtype)
 
 
@@ -324,7 +346,9 @@ def merge_states(
     validation.check_tensor("o_b", o_b, tuple(o_a.shape), (o_a.dtype,), o_a.device)
     for name, lse in (("lse_a", lse_a), ("lse_b", lse_b)):
         validation.check_tensor(name, lse, tuple(o_a.shape[:2]), (torch.float32,), o_a.device)
-    counters.record("merge_states", _PATH)
+    module = dispatch.choose("merge_states", o_a.device, native_merge_states.supports(o_a))
+    if module is not None:
+        return native_merge_states.run(module, o_a, lse_a, o_b, lse_b)
     out, lse = combine(torch.stack([o_a.float(), o_b.float()]), torch.stack([lse_a, lse_b]))
     return out.to(o_a.dtype), lse
 

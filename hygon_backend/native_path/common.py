@@ -10,6 +10,9 @@ import torch
 
 from hygon_backend.torch_path.scales import Scale
 
+Struct = Any
+"""A params struct of the extension module, whose fields are known to the module alone."""
+
 ELEMENT_TYPES = {
     torch.float32: 0,
     torch.float16: 1,
@@ -30,7 +33,7 @@ def call_stream(device: torch.device) -> Iterator[int]:
         yield torch.cuda.current_stream(device).cuda_stream
 
 
-def set_index(params: Any, name: str, tensor: torch.Tensor) -> None:
+def set_index(params: Struct, name: str, tensor: torch.Tensor) -> None:
     """Describes an int32 or int64 tensor of sequences, `[S]`, or of sequences and columns."""
     setattr(params, name, tensor.data_ptr())
     setattr(params, f"{name}_wide", tensor.dtype == torch.int64)
@@ -41,7 +44,7 @@ def set_index(params: Any, name: str, tensor: torch.Tensor) -> None:
         setattr(params, f"{name}_column_stride", tensor.stride(1))
 
 
-def set_scale(params: Any, name: str, scale: Scale, keep: list[torch.Tensor]) -> None:
+def set_scale(params: Struct, name: str, scale: Scale, keep: list[torch.Tensor]) -> None:
     """Describes a scale: a number, or a tensor of one element or one per KV head.
 
     A tensor is read on the device, since reading it here would wait. Tensors made on the way are

@@ -65,7 +65,9 @@ def run(
     set_index(params, "seq_lens", seq_lens)
 
     params.out = out.data_ptr()
-    params.out_seq_stride, params.out_token_stride, params.out_head_stride, params.out_dim_stride = out.stride()
+    params.out_seq_stride, params.out_token_stride, params.out_head_stride, params.out_dim_stride = (
+        out.stride()
+    )
     params.head_size_v = out.shape[3]
     if lse is not None:
         params.lse = lse.data_ptr()
@@ -102,7 +104,7 @@ def _describe_cache(params: object, cache: PagedCache) -> None:
         "block_size": cache.block_size,
     }
     if cache.layout is KVLayout.BSHD:
-        names = ("block_stride", "token_stride", "head_stride", "dim_stride")
+        names: tuple[str, ...] = ("block_stride", "token_stride", "head_stride", "dim_stride")
         fields["num_kv_heads"] = k_cache.shape[2]
     else:
         names = ("block_stride", "head_stride", "token_stride", "dim_stride")
