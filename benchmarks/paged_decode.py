@@ -1,0 +1,185 @@
+"""Paged decode against the attention kernels of torch, vLLM, SGLang and FlashInfer, in one run.
+
+    python -m benchmarks.paged_decode                                  the full grid
+    python -m benchmarks.paged_decode --quick                          a few cells
+    python -m benchmarks.paged_decode --cells batch=64 length=8192     chosen values of some axes
+
+Measured is how many bytes of keys and values a second a decode step of one layer gets through, next to
+what a large copy moves on the same device in the same run. All implementations read the same data: bfloat16,
+head size 128, separate key and value pools with pages in random order. A value is kept only if the result of
+the very call that is timed agrees with a float32 computation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend
+
+from benchmarks import render
+from benchmarks.cases import FULL, QUICK, Case, cells, with_values
+from benchmarks.peers.base import Peer, PeerUnavailableError
+from benchmarks.peers.flashinfer import FlashInfer
+from benchmarks.peers.ours import Ours
+from benchmarks.peers.sglang_triton import SglangTriton
+from benchmarks.peers.torch_sdpa import TorchSdpa
+from benchmarks.peers.vllm_triton import VllmTriton
+from benchmarks.problem import Pool, Problem
+from benchmarks.results import FOLDER, Results, Row
+from benchmarks.timing import Timer
+
+METRIC = "kv_bytes_per_second"
+_TOLERANCE = 0.02
+"""Of the largest expected value: several times what bfloat16 weights and outputs cost, and far under what
+a missed page or partition would."""
+_COPIES = 3
+"""Most copies of a cell's keys and values that exist at a time: the pool, the gathered ones, and one of the
+two while it is being made dense."""
+
+
+class DeviceLostError(Exception):
+    """The device answers nothing any more, so no further cell can be measured."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the chosen cells and writes the record after each; returns the exit status."""
+    options = _parse(arguments)
+    sys.path.extend(str(path.resolve()) for path in options.peer_packages)
+    device = torch.device(options.device)
+    axes = with_values(QUICK if options.quick else FULL, options.cells)
+    cases = cells(axes)
+    fitting = [case for case in cases if _bytes_needed(case) <= options.memory_gb * 1e9]
+    peers = _peers()
+    timer = Timer(device)
+    limit = timer.copy_bandwidth()
+    results = Results.started(__spec__.name if __spec__ else "benchmarks.paged_decode", _describe(device))
+    pool = Pool(fitting, device) if fitting else None
+    for case in cases:
+        row = Row(str(case), METRIC, None, limit)
+        results.rows.append(row)
+        if pool is None or case not in fitting:
+            reason = f"needs {_bytes_needed(case) / 1e9:.0f} GB, more than --memory-gb {options.memory_gb:g}"
+            row.peers = dict.fromkeys((peer.name for peer in peers), None)
+            row.why = dict.fromkeys(("ours", *row.peers), reason)
+            continue
+        try:
+            _measure(row, Problem(case, pool), timer, peers, ours=not options.peers_only)
+        except DeviceLostError as error:
+            print(error, file=sys.stderr)
+            return 1
+        finally:
+            results.write(options.json)
+            print(render.line(row), flush=True)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    results.write(options.json)
+    return 0
+
+
+def _peers() -> list[Peer]:
+    return [
+        TorchSdpa("sdpa-flash", SDPBackend.FLASH_ATTENTION),
+        TorchSdpa("sdpa-cudnn", SDPBackend.CUDNN_ATTENTION),
+        VllmTriton(),
+        SglangTriton(),
+        FlashInfer("flashinfer", use_tensor_cores=False),
+        FlashInfer("flashinfer-tc", use_tensor_cores=True),
+    ]
+
+
+def _measure(row: Row, problem: Problem, timer: Timer, peers: Sequence[Peer], ours: bool) -> None:
+    """Fills in one row; a peer that fails leaves a reason instead of a value."""
+    row.peers = dict.fromkeys((peer.name for peer in peers), None)
+    row.why = dict.fromkeys(("ours", *row.peers), "not reached")
+    for peer in peers:
+        row.peers[peer.name] = _value(peer, problem, timer, row.why)
+    if ours:
+        row.ours = _value(Ours(), problem, timer, row.why)
+    else:
+        row.why["ours"] = "left out by --peers-only"
+
+
+def _value(peer: Peer, problem: Problem, timer: Timer, why: dict[str, str]) -> float | None:
+    """Bytes of keys and values a second, or None with the reason noted in `why`."""
+    try:
+        run = timer.prepare(peer.prepare(problem))
+        # Poisoned, so that a result left over from an earlier run cannot pass for this one.
+        run().fill_(float("nan"))
+        error = problem.error(run())
+        if not error <= _TOLERANCE:
+            why[peer.name] = f"error: wrong result, off by {error:.3g} of the largest value"
+            return None
+        value = problem.case.kv_bytes / timer.seconds(run)
+        del why[peer.name]
+        return value
+    except PeerUnavailableError as error:
+        why[peer.name] = str(error)
+        return None
+    except Exception as error:  # a peer may fail in any way, and the others are still to be measured
+        why[peer.name] = f"error: {_first_line(error)}"
+        _check_device(problem.device, peer)
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+def _check_device(device: torch.device, peer: Peer) -> None:
+    """Raises DeviceLostError if the peer's failure took the device's context with it."""
+    if device.type != "cuda":
+        return
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        raise DeviceLostError(f"{peer.name} broke the device: {_first_line(error)}") from error
+
+
+def _bytes_needed(case: Case) -> int:
+    return _COPIES * case.kv_bytes
+
+
+def _describe(device: torch.device) -> str:
+    if device.type == "cuda":
+        name, runtime = torch.cuda.get_device_name(device), f"CUDA {torch.version.cuda}"
+    else:
+        name, runtime = platform.processor() or platform.machine(), f"{torch.get_num_threads()} threads"
+    return f"{name}, torch {torch.__version__}, {runtime}"
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.paged_decode", description=__doc__.split("\n")[0]
+    )
+    on_card = torch.cuda.is_available()
+    parser.add_argument("--quick", action="store_true", help="a few cells instead of the full grid")
+    parser.add_argument(
+        "--cells",
+        nargs="+",
+        default=[],
+        metavar="AXIS=VALUES",
+        help=f"replace an axis of the grid, as in batch=1,64; axes: {', '.join(FULL)}",
+    )
+    parser.add_argument("--peers-only", action="store_true", help="leave our own operator out")
+    parser.add_argument("--device", default="cuda" if on_card else "cpu")
+    parser.add_argument("--memory-gb", type=float, default=120 if on_card else 4, help="skip larger cells")
+    parser.add_argument(
+        "--peer-packages",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FOLDER",
+        help="look here for Python packages that are not installed (see collect_peers.sh)",
+    )
+    parser.add_argument("--json", type=Path, default=FOLDER / "paged_decode.json", metavar="PATH")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Implementations of paged decode that are measured side by side, one module each."""

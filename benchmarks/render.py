@@ -1,0 +1,110 @@
+"""Makes a Markdown table and a plot from a record.
+
+    python -m benchmarks.render benchmarks/results/paged_decode.json
+
+Writes the table and the plot next to the record, as .md and .png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import plot
+from benchmarks.results import Results, Row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Renders one record; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.render", description=__doc__.split("\n")[0])
+    parser.add_argument("record", type=Path)
+    path = parser.parse_args(arguments).record
+    results = Results.read(path)
+    path.with_suffix(".md").write_text(markdown(results))
+    plot.draw(results, path.with_suffix(".png"))
+    return 0
+
+
+def line(row: Row) -> str:
+    """One cell for the terminal: every value as a fraction of the limit."""
+    values = {"ours": row.ours, **row.peers}
+    return f"{row.case}:  " + "  ".join(
+        f"{name} {_fraction(value, row.limit)}" for name, value in values.items()
+    )
+
+
+def markdown(results: Results) -> str:
+    """The whole record: how it was made, a summary, the table, and why values are missing."""
+    peers = list(dict.fromkeys(name for row in results.rows for name in row.peers))
+    header = ["cell", "ours", *peers]
+    lines = [
+        f"Measured {results.date} on {results.device}",
+        "",
+        f"    {results.command}",
+        "",
+        *_summary(results.rows),
+        "",
+        "Values are gigabytes of keys and values a second, with the fraction of the copy bandwidth.",
+        "",
+        f"| {' | '.join(header)} |",
+        f"|---|{'---:|' * (len(header) - 1)}",
+    ]
+    for row in results.rows:
+        values = [row.ours, *(row.peers.get(name) for name in peers)]
+        lines.append(f"| {row.case} | {' | '.join(_entry(value, row.limit) for value in values)} |")
+    missing = _missing(results.rows)
+    if missing:
+        lines += ["", "Missing values:", "", *missing]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(rows: Sequence[Row]) -> list[str]:
+    """What a reader wants first; the copy bandwidth is one number a run."""
+    lines = [f"- copy bandwidth: {row.limit / 1e9:.4g} GB/s" for row in rows[:1]]
+    ours = [row.ours / row.limit for row in rows if row.ours is not None]
+    if ours:
+        lines.append(
+            f"- ours: {min(ours):.2f} to {max(ours):.2f} of it, median {statistics.median(ours):.2f},"
+            f" over {len(ours)} cells"
+        )
+    for name in dict.fromkeys(name for row in rows for name in row.peers):
+        ratios = [
+            row.ours / value
+            for row in rows
+            if row.ours is not None and (value := row.peers.get(name)) is not None
+        ]
+        if ratios:
+            wins = sum(ratio >= 1 for ratio in ratios)
+            lines.append(
+                f"- against {name}: as fast or faster in {wins} of {len(ratios)} cells,"
+                f" median ratio {statistics.median(ratios):.2f}"
+            )
+    return lines
+
+
+def _missing(rows: Sequence[Row]) -> list[str]:
+    """Every distinct reason once, with the cells that it concerns."""
+    cells = defaultdict(list)
+    for row in rows:
+        for name, reason in row.why.items():
+            cells[name, reason].append(row.case)
+    return [
+        f"- {name}: {reason} ({'all cells' if len(where) == len(rows) else '; '.join(where)})"
+        for (name, reason), where in cells.items()
+    ]
+
+
+def _fraction(value: float | None, limit: float) -> str:
+    return "-" if value is None else f"{value / limit:.2f}"
+
+
+def _entry(value: float | None, limit: float) -> str:
+    return "–" if value is None else f"{value / 1e9:.4g} ({_fraction(value, limit)})"  # noqa: RUF001
+
+
+if __name__ == "__main__":
+    sys.exit(main())
