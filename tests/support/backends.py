@@ -1,4 +1,9 @@
-"""The implementations under test: one entry of `BACKENDS` runs every test of `tests/cases`."""
+"""The implementations under test: one entry of `BACKENDS` runs every test of `tests/cases`.
+
+`torch` is the PyTorch path on the CPU, `emulation` the kernels' unchanged sources compiled for the
+CPU with waves of 64 lanes, `cuda` the compiled extension on this machine's card. A machine with a card
+always has the last one: no skip hides it when the extension is missing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from types import ModuleType
 import torch
 
 from hygon_backend import ops
+from support.emulated_ops import EmulatedOps
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class Backend:
     """
 
     name: str
-    ops: ModuleType
+    ops: ModuleType | EmulatedOps
     device: torch.device
 
     def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -47,4 +53,9 @@ class Backend:
         return self.adopt(value) if isinstance(value, torch.Tensor) else value
 
 
-BACKENDS = {"torch": Backend("torch", ops, torch.device("cpu"))}
+BACKENDS = {
+    "torch": Backend("torch", ops, torch.device("cpu")),
+    "emulation": Backend("emulation", EmulatedOps(), torch.device("cpu")),
+}
+if torch.cuda.is_available():
+    BACKENDS["cuda"] = Backend("cuda", ops, torch.device("cuda:0"))

@@ -8,11 +8,16 @@ import pytest
 import torch
 
 from support.backends import BACKENDS, Backend
+from support.emulation import emulated_module
 
 
 @pytest.fixture(scope="session", params=BACKENDS.values(), ids=BACKENDS.keys())
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each implementation under test in turn."""
+    if request.param.name == "emulation":
+        # Built ahead of the first test, in view: it takes minutes.
+        with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            emulated_module()
     return request.param
 
 
