@@ -21,7 +21,6 @@ from pathlib import Path
 import torch
 from torch.nn.attention import SDPBackend
 
-from benchmarks import render
 from benchmarks.cases import FULL, QUICK, Case, cells, with_values
 from benchmarks.peers.base import Peer, PeerUnavailableError
 from benchmarks.peers.flashinfer import FlashInfer
@@ -48,6 +47,7 @@ class DeviceLostError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the chosen cells and writes the record after each; returns the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = _parse(arguments)
     sys.path.extend(str(path.resolve()) for path in options.peer_packages)
     device = torch.device(options.device)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers = _peers()
     timer = Timer(device)
     limit = timer.copy_bandwidth()
-    results = Results.started(__spec__.name if __spec__ else "benchmarks.paged_decode", _describe(device))
+    results = Results.started(["python", "-m", "benchmarks.paged_decode", *arguments], _describe(device))
     pool = Pool(fitting, device) if fitting else None
     for case in cases:
         row = Row(str(case), METRIC, None, limit)
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         finally:
             results.write(options.json)
-            print(render.line(row), flush=True)
+            print(row, flush=True)
         if device.type == "cuda":
             torch.cuda.empty_cache()
     results.write(options.json)
@@ -153,7 +153,7 @@ def _describe(device: torch.device) -> str:
     return f"{name}, torch {torch.__version__}, {runtime}"
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.paged_decode", description=__doc__.split("\n")[0]
     )

@@ -20,7 +20,7 @@ _GRID, _TEXT, _PAPER = "#DDDDDD", "#333333", "#FFFFFF"
 _OVERSAMPLING = 2
 """Everything is drawn larger and scaled down: Pillow draws lines without smoothing."""
 _PANEL_W, _PANEL_H = 380, 230
-_LEFT, _TOP, _BOTTOM, _GAP = 46, 64, 40, 24
+_LEFT, _TOP, _BOTTOM, _GAP = 46, 64, 40, 42
 _FULL_SCALE = 1.1
 """Upper end of the vertical axis, as a fraction of the copy bandwidth: reading alone can beat a copy."""
 

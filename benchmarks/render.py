@@ -17,6 +17,9 @@ from pathlib import Path
 from benchmarks import plot
 from benchmarks.results import Results, Row
 
+_MOST_LISTED = 3
+"""More cells than this with one reason are counted, not listed."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Renders one record; returns the exit status."""
@@ -27,14 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path.with_suffix(".md").write_text(markdown(results))
     plot.draw(results, path.with_suffix(".png"))
     return 0
-
-
-def line(row: Row) -> str:
-    """One cell for the terminal: every value as a fraction of the limit."""
-    values = {"ours": row.ours, **row.peers}
-    return f"{row.case}:  " + "  ".join(
-        f"{name} {_fraction(value, row.limit)}" for name, value in values.items()
-    )
 
 
 def markdown(results: Results) -> str:
@@ -92,18 +87,17 @@ def _missing(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for name, reason in row.why.items():
             cells[name, reason].append(row.case)
-    return [
-        f"- {name}: {reason} ({'all cells' if len(where) == len(rows) else '; '.join(where)})"
-        for (name, reason), where in cells.items()
-    ]
+    return [f"- {name}: {reason} ({_places(where, len(rows))})" for (name, reason), where in cells.items()]
 
 
-def _fraction(value: float | None, limit: float) -> str:
-    return "-" if value is None else f"{value / limit:.2f}"
+def _places(cells: Sequence[str], total: int) -> str:
+    if len(cells) == total:
+        return "all cells"
+    return "; ".join(cells) if len(cells) <= _MOST_LISTED else f"{len(cells)} cells, as {cells[0]}"
 
 
 def _entry(value: float | None, limit: float) -> str:
-    return "–" if value is None else f"{value / 1e9:.4g} ({_fraction(value, limit)})"  # noqa: RUF001
+    return "–" if value is None else f"{value / 1e9:.4g} ({value / limit:.2f})"  # noqa: RUF001
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,6 +26,13 @@ class Row:
     why: dict[str, str] = field(default_factory=dict)
     """Reason of each missing value, by peer name, or `ours`."""
 
+    def __str__(self) -> str:
+        fractions = (
+            f"{name} {'-' if value is None else f'{value / self.limit:.2f}'}"
+            for name, value in {"ours": self.ours, **self.peers}.items()
+        )
+        return f"{self.case}:  {'  '.join(fractions)}"
+
 
 @dataclass
 class Results:
@@ -37,10 +44,9 @@ class Results:
     rows: list[Row] = field(default_factory=list)
 
     @staticmethod
-    def started(module: str, device: str) -> Results:
-        """An empty record of the running command."""
-        command = shlex.join(["python", "-m", module, *sys.argv[1:]])
-        return Results(command, datetime.now(timezone.utc).isoformat(timespec="seconds"), device)
+    def started(command: Sequence[str], device: str) -> Results:
+        """An empty record of a command that starts now."""
+        return Results(shlex.join(command), datetime.now(timezone.utc).isoformat(timespec="seconds"), device)
 
     @staticmethod
     def read(path: Path) -> Results:
