@@ -11,9 +11,10 @@
 // four share the block, each wave serving one, and the same keys then come from cache; beyond 64 rows the
 // grid repeats.
 //
-// Budget a block: LDS 2 x 16 x kHeadSize floats for the merge (32 KB at 256), 4 KB of page ids, 0.5 KB of
-// statistics. Registers a lane at head size 128: accumulators 64 on wave 32 and 32 on wave 64, one tile of
-// keys and one of values 32 + 32 (16 + 16), queries 32 (16).
+// Budget a block: LDS 128 bytes x kHeadSize for queries and merge (32 KB at 256), 4 KB of page ids, 0.5 KB
+// of statistics. Registers a lane at head size 128: accumulators 64 on wave 32 and 32 on wave 64, one tile of
+// keys and one of values 32 + 32 (16 + 16). Queries stay in LDS: 32 more registers would cost the card that
+// has the fewest a block per compute unit or spills.
 #ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PAGED_DECODE_KERNEL_H_
 #define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PAGED_DECODE_KERNEL_H_
 
@@ -31,9 +32,6 @@
 
 namespace hygon_backend {
 
-#ifndef HYGON_MINB
-#define HYGON_MINB 1
-#endif
 constexpr int kDecodeWaves = 4;
 constexpr int kDecodeThreads = kDecodeWaves * kWaveWidth;
 constexpr int kMaxRowTiles = kDecodeWaves;
@@ -65,14 +63,21 @@ class DecodeWave {
   static constexpr int kValueBlocks = Shape::kValueBlocks;
 
  public:
+  // A run of a query row for each step, index and lane: 16 rows take as many bytes as they have in memory.
+  using QueryRun = Run<T, kKeyRun>;
+  static constexpr int kQueryRuns = kKeySteps * kIndices * kWaveWidth;
+
+  // `queries` is LDS of kQueryRuns for this wave's row tile; of the waves that share it one `stages` it, and
+  // a barrier must follow before Attend.
   __device__ __forceinline__ DecodeWave(const PagedDecodeParams& params, int kv_head, int first_row, int seq,
-                                        int seq_len, const KeyRange& range)
+                                        int seq_len, const KeyRange& range, QueryRun* queries, bool stages)
       : params_(params),
         divider_(params.block_size),
         keys_(static_cast<const Stored*>(params.k_cache) + kv_head * params.k_head_stride),
         values_(static_cast<const Stored*>(params.v_cache) + kv_head * params.v_head_stride),
         quarter_(Unit::Quarter(LaneIndex())),
-        begin_(range.begin) {
+        begin_(range.begin),
+        queries_(queries + LaneIndex()) {
     const int group = params.num_heads / params.num_kv_heads;
     const int rows = group * params.q_len;
     factor_ = params.scale * params.k_scale;
@@ -88,9 +93,11 @@ class DecodeWave {
       last_[j] = live ? position_[j] : -1;
       first_[j] = params.window > 0 ? position_[j] - params.window + 1 : 0;
       slope_[j] = live && params.alibi_slopes != nullptr ? params.alibi_slopes[head] * kLog2E : 0.0F;
-      const T* q = static_cast<const T*>(params.q) + seq * params.q_seq_stride +
-                   token * params.q_token_stride + head * params.q_head_stride;
-      LoadQuery(q, j, live);
+      if (stages) {
+        StageQuery(static_cast<const T*>(params.q) + seq * params.q_seq_stride +
+                       token * params.q_token_stride + head * params.q_head_stride,
+                   j, live);
+      }
     }
     // Keys that every row sees need no mask.
     all_see_from_ = params.window > 0 ? seq_len - params.window : 0;
@@ -147,19 +154,15 @@ class DecodeWave {
   __device__ __forceinline__ Tile& accumulator(int block, int part) { return accumulators_[block][part]; }
 
  private:
-  __device__ __forceinline__ void LoadQuery(const T* q, int j, bool live) {
-    // Query heads are few and read once: alignment decides by itself whether they come in 16-byte loads.
+  __device__ __forceinline__ void StageQuery(const T* q, int j, bool live) {
 #pragma unroll
     for (int step = 0; step < kKeySteps; ++step) {
       const int dim = (step * kQuarters + quarter_) * kKeyRun;
-      Run<T, kKeyRun> run = {};
+      QueryRun run = {};
       if (live && dim < params_.head_size) {
         run = LoadRun<T, kKeyRun, kVector>(q + dim, 1, params_.head_size - dim);
       }
-#pragma unroll
-      for (int word = 0; word < kKeyRun / 2; ++word) {
-        queries_[step][word / 2].words[j][word % 2] = run.words[word];
-      }
+      queries_[(step * kIndices + j) * kWaveWidth] = run;
     }
   }
 
@@ -199,9 +202,9 @@ class DecodeWave {
     for (int j = 0; j < kIndices; ++j) {
       const int token = tile + Unit::Index(LaneIndex(), j);
       const bool live = kWhole || (token >= begin_ && token < end);
-      const Stored* row = keys_ + (live ? RowOffset(token, page_ids, first_page, params_.k_block_stride,
-                                                    params_.k_token_stride)
-                                        : 0);
+      const Stored* row =
+          keys_ +
+          (live ? RowOffset(token, page_ids, first_page, params_.k_block_stride, params_.k_token_stride) : 0);
 #pragma unroll
       for (int step = 0; step < kKeySteps; ++step) {
         const int dim = (step * kQuarters + quarter_) * kKeyRun;
@@ -264,15 +267,21 @@ class DecodeWave {
     Tile scores = {};
 #pragma unroll
     for (int step = 0; step < kKeySteps; ++step) {
+      // Either half of the runs makes an operand.
+      Operand rows[2];
       Operand columns[2];
 #pragma unroll
       for (int j = 0; j < kIndices; ++j) {
-        const Run<T, kKeyRun> run = Widen<T, Stored, kKeyRun>(loaded_keys_[step][j]);
+        const QueryRun query = queries_[(step * kIndices + j) * kWaveWidth];
+        const Run<T, kKeyRun> key = Widen<T, Stored, kKeyRun>(loaded_keys_[step][j]);
 #pragma unroll
-        for (int word = 0; word < kKeyRun / 2; ++word) columns[word / 2].words[j][word % 2] = run.words[word];
+        for (int word = 0; word < kKeyRun / 2; ++word) {
+          rows[word / 2].words[j][word % 2] = query.words[word];
+          columns[word / 2].words[j][word % 2] = key.words[word];
+        }
       }
-      Unit::template MultiplyAdd<T>(scores, queries_[step][0], columns[0]);
-      Unit::template MultiplyAdd<T>(scores, queries_[step][1], columns[1]);
+      Unit::template MultiplyAdd<T>(scores, rows[0], columns[0]);
+      Unit::template MultiplyAdd<T>(scores, rows[1], columns[1]);
     }
     return scores;
   }
@@ -337,6 +346,7 @@ class DecodeWave {
   const Stored* values_;
   int quarter_;
   int begin_;
+  QueryRun* queries_;
   int all_see_from_;
   int all_see_to_;
   float factor_;
@@ -346,7 +356,6 @@ class DecodeWave {
   int last_[kIndices];
   float slope_[kIndices];
 
-  Operand queries_[kKeySteps][2];
   Run<Stored, kKeyRun> loaded_keys_[kKeySteps][kIndices];
   Run<Stored, kValueRun> loaded_values_[kValueBlocks][kIndices][4];
   OnlineSoftmax softmax_;
@@ -409,7 +418,11 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
   HYGON_SHARED(int, page_ids, kStagedPages);
   HYGON_SHARED(float, maxima, kDecodeWaves* kTile);
   HYGON_SHARED(float, sums, kDecodeWaves* kTile);
+  // Queries while the waves attend, accumulators when they merge; as many bytes of either.
   HYGON_SHARED(float, merge, kDecodeWaves / 2 * kAccumulatorFloats);
+  using Wave = DecodeWave<T, Stored, kHeadSize, kVector, Unit>;
+  static_assert(kMaxRowTiles * Wave::kQueryRuns * sizeof(typename Wave::QueryRun) <= sizeof(merge));
+  auto* queries = reinterpret_cast<typename Wave::QueryRun*>(merge);
 
   const int kv_head = static_cast<int>(blockIdx.x) % params.num_kv_heads;
   const int row_block = static_cast<int>(blockIdx.x) / params.num_kv_heads;
@@ -434,7 +447,8 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
   const int streams = kDecodeWaves / row_tiles;
   const int first_row = (row_block * row_tiles + row_tile) * kTile;
 
-  DecodeWave<T, Stored, kHeadSize, kVector, Unit> wave(params, kv_head, first_row, seq, seq_len, range);
+  Wave wave(params, kv_head, first_row, seq, seq_len, range, queries + row_tile * Wave::kQueryRuns,
+            stream == 0);
 
   // Tokens whose pages surely fit into the staged ids, in whole tiles.
   const int segment = (kStagedPages - 1) * params.block_size / kTile * kTile;
