@@ -11,6 +11,7 @@
 #elif defined(__gfx926__) || defined(__gfx928__) || defined(__gfx936__) || defined(__gfx938__)
 #include "arch/hcu/matrix.h"
 #else
+// AMD chips, Hygon's gfx906 and the host's pass over the source.
 #include "arch/amd/matrix.h"
 #endif
 

@@ -11,7 +11,7 @@
 
 namespace hygon_backend::arch {
 
-#if defined(__gfx90a__) || defined(__gfx942__)
+#if (defined(__gfx90a__) || defined(__gfx942__)) && !defined(HYGON_TARGET_HCU)
 
 // The instruction has rows of its result spread over registers and columns over lanes, so the column
 // operand goes first: the result comes out transposed, with a row of ours in one lane index.
@@ -43,8 +43,9 @@ struct MatrixUnit {
 
 #else
 
-// gfx906, and the host's pass over the source, where nothing of it runs.
-using MatrixUnit = FmaUnit;
+// gfx906, and the host's pass over the source. A type of its own, since the host finds kernels by name and
+// the unit is part of theirs: an alias would make it look for kernels of FmaUnit.
+struct MatrixUnit : FmaUnit {};
 
 #endif
 

@@ -7,7 +7,9 @@
 
 #include <type_traits>
 
+#include "arch/hcu/builtins.h"
 #include "arch/hcu/mmac_layout.h"
+#include "detail/fma_unit.h"
 #include "detail/fragment.h"
 #include "detail/numeric.h"
 
@@ -19,6 +21,8 @@ using MmacResult = MmacLayout2;
 using MmacResult = MmacLayout1;
 #endif
 
+#if defined(HYGON_MMAC_F16) && defined(HYGON_MMAC_BF16)
+
 struct MatrixUnit : MmacResult {
   template <class T>
   __device__ static __forceinline__ void MultiplyAdd(Tile& tile, const Operand& rows,
@@ -27,17 +31,23 @@ struct MatrixUnit : MmacResult {
     auto accumulator = BitCast<Floats>(tile);
     if constexpr (std::is_same_v<T, BFloat16>) {
       using Bits = short __attribute__((ext_vector_type(4)));
-      accumulator =
-          __builtin_hcu_mmac_f32_16x16x16_bf16(BitCast<Bits>(rows), BitCast<Bits>(columns), accumulator);
+      accumulator = HYGON_MMAC_BF16(BitCast<Bits>(rows), BitCast<Bits>(columns), accumulator);
     } else {
       static_assert(std::is_same_v<T, Float16>);
       using Halves = _Float16 __attribute__((ext_vector_type(4)));
-      accumulator =
-          __builtin_hcu_mmac_f32_16x16x16_f16(BitCast<Halves>(rows), BitCast<Halves>(columns), accumulator);
+      accumulator = HYGON_MMAC_F16(BitCast<Halves>(rows), BitCast<Halves>(columns), accumulator);
     }
     tile = BitCast<Tile>(accumulator);
   }
 };
+
+#else
+
+#warning \
+    "this compiler has no MMAC builtin that arch/hcu/builtins.h knows: multiplying without the matrix unit"
+struct MatrixUnit : FmaUnit {};
+
+#endif
 
 }  // namespace hygon_backend::arch
 
