@@ -85,6 +85,18 @@ def test_case_06_writes_land_past_2_31_elements(backend: Backend, pool: HugePool
 
 @pools
 @layouts
+def test_gathers_reach_past_2_31_elements(backend: Backend, pool: HugePool, layout: KVLayout) -> None:
+    problem = problem_for(pool, 1)
+    paged = pool.page(problem, layout)
+    caches = backend.adopt_all(paged.k_cache, paged.v_cache)
+    arrays = [backend.adopt(x) for x in (paged.block_table, paged.seq_lens)]
+    keys, values, _ = backend.ops.gather_kv(*caches, *arrays, layout=layout, validate=True)
+    assert same_bits(keys.cpu(), problem.k[0])
+    assert same_bits(values.cpu(), problem.v[0])
+
+
+@pools
+@layouts
 def test_case_06_copies_reach_past_2_31_elements(backend: Backend, pool: HugePool, layout: KVLayout) -> None:
     low, high = min(pool.block_ids), max(pool.block_ids)
     k_cache, v_cache = backend.adopt_all(*pool.caches(layout))

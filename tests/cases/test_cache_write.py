@@ -123,6 +123,28 @@ def test_copied_pages_are_bitwise_equal_and_the_others_untouched(
         assert torch.equal(storage_bytes(copied), storage_bytes(expected))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float32])
+@pytest.mark.parametrize("step", [1, 2])
+def test_copied_pages_may_have_any_type_and_stride(backend: Backend, dtype: torch.dtype, step: int) -> None:
+    flat = torch.arange(5 * 3 * 6 * 10) % 251
+    cache = flat.to(dtype).reshape(5, 3, 6, 10).transpose(1, 2)[:, ::step, :, 1:9:step]
+    want = copy.deepcopy(cache)
+    want[4] = cache[0]
+    want[2] = cache[1]
+    # A mapping cut from a wider table.
+    mapping = torch.tensor([[0, 9, 4], [1, 9, 2]])[:, ::2]
+    (copied,) = backend.adopt_all(cache)
+    backend.ops.copy_blocks([copied], backend.adopt(mapping), validate=True)
+    assert torch.equal(storage_bytes(copied), storage_bytes(want))
+
+
+def test_more_than_65535_copied_pages(backend: Backend) -> None:
+    cache = backend.adopt(torch.arange(2 * 66_000.0).reshape(-1, 1, 1, 1))
+    page_id = torch.arange(66_000)
+    backend.ops.copy_blocks([cache], backend.adopt(torch.stack([page_id, page_id + 66_000], 1)))
+    assert torch.equal(cache.cpu().flatten(), torch.arange(66_000.0).repeat(2))
+
+
 @pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64])
 def test_an_empty_copy_list_is_legal(backend: Backend, index_dtype: torch.dtype) -> None:
     cache = backend.adopt(torch.arange(24.0).reshape(3, 4, 1, 2))

@@ -63,6 +63,23 @@ def test_case_14_merge_is_that_of_the_reference(backend: Backend, dtype: torch.d
     torch.testing.assert_close(lse.double(), want_lse, atol=1e-5, rtol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("tokens", "heads", "size"), [(1, 1, 1), (3, 5, 7), (70, 3, 20), (2, 1, 300), (0, 2, 8)]
+)
+def test_merge_of_any_shape_and_stride(
+    backend: Backend, dtype: torch.dtype, tokens: int, heads: int, size: int
+) -> None:
+    generator = torch.Generator().manual_seed(size)
+    o_a, o_b = torch.randn(2, size, heads, tokens, generator=generator).to(dtype).permute(0, 3, 2, 1)
+    lse_a, lse_b = torch.randn(2, heads, tokens, generator=generator).transpose(1, 2)
+    want, want_lse = reference.merge_states(o_a, lse_a, o_b, lse_b)
+    out, lse = merge(backend, o_a, lse_a, o_b, lse_b)
+    assert (out.shape, lse.shape) == (o_a.shape, lse_a.shape)
+    torch.testing.assert_close(out.double(), want, atol=1e-5, rtol=torch.finfo(dtype).eps)
+    torch.testing.assert_close(lse.double(), want_lse, atol=1e-5, rtol=1e-7)
+
+
 @pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("sink", [False, True])
 @pytest.mark.parametrize(("len_q", "len_k"), [(4, 1), (16, 3), (9, 8), (600, 70)])
