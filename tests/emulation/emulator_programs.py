@@ -40,13 +40,13 @@ class Compiler:
         command = [self._command, "-std=c++17", f"-I{SHIM}", f"-I{KERNELS}", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
-    def program(self, sources: Sequence[Path], build: Build) -> Path:
-        """Links the sources with the emulator."""
-        program = self._folder / f"{sources[0].stem}-{build.name}"
+    def program(self, sources: Sequence[Path], build: Build, options: Sequence[str] = ()) -> Path:
+        """Compiles the sources, with further options, and links them with the emulator."""
+        program = self._folder / "".join((sources[0].stem, "-", build.name, *options))
         if not program.exists():
             objects = self._emulator(build)
             inputs: list[str | Path] = ["-x", "c++", *sources, "-x", "none", *objects]
-            self._compile([*build.flags, *_WARNINGS, "-pthread", "-o", program, *inputs])
+            self._compile([*build.flags, *_WARNINGS, *options, "-pthread", "-o", program, *inputs])
         return program
 
     def _emulator(self, build: Build) -> list[Path]:

@@ -46,14 +46,33 @@ struct EmulatedUnit : Layout {
   }
 };
 
-#if HYGON_EMULATED_UNIT == 0
-using MatrixUnit = EmulatedUnit<MfmaLayout>;
-#elif HYGON_EMULATED_UNIT == 1
-using MatrixUnit = EmulatedUnit<MmacLayout1>;
-#elif HYGON_EMULATED_UNIT == 2
-using MatrixUnit = EmulatedUnit<MmacLayout2>;
+template <int kUnit>
+struct UnitOf {
+  using Type = FmaUnit;
+};
+template <>
+struct UnitOf<0> {
+  using Type = EmulatedUnit<MfmaLayout>;
+};
+template <>
+struct UnitOf<1> {
+  using Type = EmulatedUnit<MmacLayout1>;
+};
+template <>
+struct UnitOf<2> {
+  using Type = EmulatedUnit<MmacLayout2>;
+};
+
+#ifdef HYGON_EMULATED_ASSUMED_UNIT
+// A build for one chip that runs on another: what the fragment probe is there to notice.
+struct MatrixUnit : UnitOf<HYGON_EMULATED_ASSUMED_UNIT>::Type {
+  template <class T>
+  static void MultiplyAdd(Tile& tile, const Operand& rows, const Operand& columns) {
+    UnitOf<HYGON_EMULATED_UNIT>::Type::MultiplyAdd<T>(tile, rows, columns);
+  }
+};
 #else
-using MatrixUnit = FmaUnit;
+using MatrixUnit = UnitOf<HYGON_EMULATED_UNIT>::Type;
 #endif
 
 }  // namespace hygon_backend::arch
