@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support.backends import Backend
 from support.bits import storage_bytes
 from support.check import assert_lse, assert_output, run
@@ -18,6 +19,11 @@ many = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+def draw_and_check(backend: Backend, operator: str, data: st.DataObject) -> None:
+    for_kernels = operator == "paged_decode" and backend.dtype is not torch.float32
+    check_attention(backend, operator, data.draw(attention_calls(operator, for_kernels=for_kernels)))
 
 
 def check_attention(backend: Backend, operator: str, call: Call) -> None:
@@ -42,14 +48,14 @@ def check_write(backend: Backend, write: Write) -> None:
         assert torch.equal(storage_bytes(written), storage_bytes(expected))
 
 
-@given(call=attention_calls("paged_decode"))
-def test_decode(backend: Backend, call: Call) -> None:
-    check_attention(backend, "paged_decode", call)
+@given(data=st.data())
+def test_decode(backend: Backend, data: st.DataObject) -> None:
+    draw_and_check(backend, "paged_decode", data)
 
 
-@given(call=attention_calls("prefix_prefill"))
-def test_prefill(backend: Backend, call: Call) -> None:
-    check_attention(backend, "prefix_prefill", call)
+@given(data=st.data())
+def test_prefill(backend: Backend, data: st.DataObject) -> None:
+    draw_and_check(backend, "prefix_prefill", data)
 
 
 @given(write=writes())
@@ -59,16 +65,16 @@ def test_write(backend: Backend, write: Write) -> None:
 
 @pytest.mark.full
 @many
-@given(call=attention_calls("paged_decode"))
-def test_decode_full(backend: Backend, call: Call) -> None:
-    check_attention(backend, "paged_decode", call)
+@given(data=st.data())
+def test_decode_full(backend: Backend, data: st.DataObject) -> None:
+    draw_and_check(backend, "paged_decode", data)
 
 
 @pytest.mark.full
 @many
-@given(call=attention_calls("prefix_prefill"))
-def test_prefill_full(backend: Backend, call: Call) -> None:
-    check_attention(backend, "prefix_prefill", call)
+@given(data=st.data())
+def test_prefill_full(backend: Backend, data: st.DataObject) -> None:
+    draw_and_check(backend, "prefix_prefill", data)
 
 
 @pytest.mark.full

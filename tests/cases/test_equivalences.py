@@ -200,7 +200,7 @@ def test_query_rows_past_the_last_offset_are_padding(
 ) -> None:
     problem = make_problem([5, 3], [40, 16], rules=rules)
     paged = page(problem)
-    padded = torch.cat([problem.q, torch.full((4, 4, 64), math.nan)])
+    padded = torch.cat([problem.q, problem.q.new_full((4, 4, 64), math.nan)])
     arrays = [padded, paged.k_cache, paged.v_cache, paged.block_table, problem.cu_seqlens_q, paged.seq_lens]
     result = backend.ops.prefix_prefill(
         *(backend.adopt(x) for x in arrays), softcap=rules.softcap, return_lse=return_lse, validate=True

@@ -45,7 +45,7 @@ def test_case_37_document_slots(backend: Backend) -> None:
     """The same requests at the very slots that the document lists, page size 1."""
     slots = [[108, 109, 110, 111, 42, 43], [201, 202, 203], [80, 81, 82, 83, 84, 99]]
     problem = make_problem([2, 3, 1], [6, 3, 6], heads=(4, 2))
-    caches = [torch.full((256, 1, 2, 64), float("nan")) for _ in range(2)]
+    caches = [problem.q.new_full((256, 1, 2, 64), float("nan")) for _ in range(2)]
     table = torch.full((3, 6), -1, dtype=torch.int32)
     for row, ids in enumerate(slots):
         table[row, : len(ids)] = torch.tensor(ids)

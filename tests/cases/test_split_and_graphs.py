@@ -19,10 +19,10 @@ class Replayed:
 
     def __init__(self, backend: Backend, rows: int, columns: int, *, poison: float = float("nan")) -> None:
         self.backend = backend
-        self.q = backend.adopt(torch.full((rows, 4, 64), poison))
+        self.q = backend.adopt(torch.full((rows, 4, 64), poison, dtype=backend.dtype))
         self.table = backend.adopt(torch.full((rows, columns), -1, dtype=torch.int32))
         self.seq_lens = backend.adopt(torch.zeros(rows, dtype=torch.int32))
-        self.out = backend.adopt(torch.full((rows, 4, 64), poison))
+        self.out = backend.adopt(torch.full((rows, 4, 64), poison, dtype=backend.dtype))
         self.lse = backend.adopt(torch.full((rows, 4), poison))
 
     def replay(self, problem: Problem, **options: object) -> None:

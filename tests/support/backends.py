@@ -20,12 +20,14 @@ from support.emulated_ops import EmulatedOps
 class Backend:
     """An implementation of the operators and the device whose memory it works on.
 
-    `ops` offers the functions of `hygon_backend.ops` under the same names and signatures.
+    `ops` offers the functions of `hygon_backend.ops` under the same names and signatures. `dtype` is
+    what problems are drawn in where a test does not say: kernels exist for half types only.
     """
 
     name: str
     ops: ModuleType | EmulatedOps
     device: torch.device
+    dtype: torch.dtype
 
     def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
         """Brings a tensor to the device with its strides; on the tensor's own device it is itself."""
@@ -54,8 +56,8 @@ class Backend:
 
 
 BACKENDS = {
-    "torch": Backend("torch", ops, torch.device("cpu")),
-    "emulation": Backend("emulation", EmulatedOps(), torch.device("cpu")),
+    "torch": Backend("torch", ops, torch.device("cpu"), torch.float32),
+    "emulation": Backend("emulation", EmulatedOps(), torch.device("cpu"), torch.bfloat16),
 }
 if torch.cuda.is_available():
-    BACKENDS["cuda"] = Backend("cuda", ops, torch.device("cuda:0"))
+    BACKENDS["cuda"] = Backend("cuda", ops, torch.device("cuda:0"), torch.bfloat16)

@@ -12,8 +12,9 @@ from support.paging import Paged, PoolStyle, page
 from support.problem import Problem, Rules, Scale, make_problem
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
+HALVES = [torch.bfloat16, torch.float16]
 FP8 = [torch.float8_e4m3fn, torch.float8_e5m2]
-HEAD_SIZES = [16, 24, 40, 64, 80, 128]
+HEAD_SIZES = [16, 24, 40, 64, 80, 128, 192, 256]
 BLOCK_SIZES = [1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256]
 
 
@@ -94,17 +95,18 @@ def cut_from_packed_rows(q: torch.Tensor, style: str) -> torch.Tensor:
 
 
 @st.composite
-def attention_calls(draw: st.DrawFn, operator: str) -> Call:
-    """A legal call of `paged_decode` or `prefix_prefill`."""
+def attention_calls(draw: st.DrawFn, operator: str, *, for_kernels: bool = False) -> Call:
+    """A legal call of `paged_decode` or `prefix_prefill`; `for_kernels` keeps to types that have kernels."""
     decode = operator == "paged_decode"
     layout = draw(st.sampled_from(list(KVLayout)))
     block_size = draw(st.sampled_from(BLOCK_SIZES))
-    heads_kv, group = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 3, 5, 8]))
+    heads_kv, group = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 3, 5, 8, 16, 17, 40]))
     sizes = [n for n in HEAD_SIZES if layout is not KVLayout.X_PACKED or n % 16 == 0]
     head_size = draw(st.sampled_from(sizes))
     head_size_v = draw(st.one_of(st.just(head_size), st.sampled_from(HEAD_SIZES)))
-    dtype = draw(st.sampled_from(FLOATS))
-    cache_dtype = draw(st.one_of(st.just(dtype), st.sampled_from(FP8), st.sampled_from(FLOATS)))
+    dtype = draw(st.sampled_from(HALVES if for_kernels else FLOATS))
+    stored = [st.just(dtype), st.sampled_from(FP8)]
+    cache_dtype = draw(st.one_of(stored if for_kernels else [*stored, st.sampled_from(FLOATS)]))
     scaled = cache_dtype in FP8
 
     kv_lens = draw(st.lists(lengths_near(block_size), min_size=1, max_size=6))

@@ -9,16 +9,19 @@ import torch
 
 from support.backends import BACKENDS, Backend
 from support.emulation import emulated_module
+from support.problem import default_dtype
 
 
 @pytest.fixture(scope="session", params=BACKENDS.values(), ids=BACKENDS.keys())
-def backend(request: pytest.FixtureRequest) -> Backend:
-    """Each implementation under test in turn."""
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Each implementation under test in turn; problems are drawn in its element type meanwhile."""
     if request.param.name == "emulation":
         # Built ahead of the first test, in view: it takes minutes.
         with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
             emulated_module()
-    return request.param
+    token = default_dtype.set(request.param.dtype)
+    yield request.param
+    default_dtype.reset(token)
 
 
 @pytest.fixture(autouse=True, scope="module")

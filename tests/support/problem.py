@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -14,6 +15,10 @@ from hygon_backend import reference
 Scale = float | torch.Tensor | None
 Solver = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Turns one sequence's q, k and v into its output and LSE."""
+
+
+default_dtype: ContextVar[torch.dtype] = ContextVar("default_dtype", default=torch.float32)
+"""Element type of problems that ask for none: one that the implementation under test has kernels for."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def make_problem(
     heads: tuple[int, int] = (4, 2),
     head_size: int = 64,
     head_size_v: int | None = None,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
     cache_dtype: torch.dtype | None = None,
     rules: Rules | None = None,
     k_scale: Scale = None,
@@ -108,7 +113,8 @@ def make_problem(
     sharpness: float = 1.0,
     seed: int = 0,
 ) -> Problem:
-    """Draws a problem: keys and values N(0, 1), queries N(0, sharpness)."""
+    """Draws a problem: keys and values N(0, 1), queries N(0, sharpness), of `default_dtype` at first."""
+    dtype = dtype or default_dtype.get()
     generator = torch.Generator().manual_seed(seed)
     heads_q, heads_kv = heads
     stored = cache_dtype or dtype

@@ -1,0 +1,88 @@
+"""Cases 19 and 22 for real: a captured decode graph, replayed with other lengths and batches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.backends import BACKENDS
+from support.check import assert_lse, assert_output
+from support.paging import page
+from support.problem import Problem, make_problem
+
+from hygon_backend import counters, ops
+
+BLOCK_SIZE = 64
+COLUMNS = 640  # 40,960 tokens
+
+
+class CapturedDecode:
+    """One decode call captured at length 1; its pool and buffers are refilled before each replay."""
+
+    def __init__(self, rows: int, num_blocks: int, partition_size: int | None) -> None:
+        def on_card(*shape: int, dtype: torch.dtype, value: float) -> torch.Tensor:
+            return torch.full(shape, value, dtype=dtype, device="cuda")
+
+        self.rows = rows
+        self.q = on_card(rows, 4, 64, dtype=torch.bfloat16, value=0.0)
+        self.k_cache = on_card(num_blocks, BLOCK_SIZE, 2, 64, dtype=torch.bfloat16, value=float("nan"))
+        self.v_cache = on_card(num_blocks, BLOCK_SIZE, 2, 64, dtype=torch.bfloat16, value=float("nan"))
+        self.table = on_card(rows, COLUMNS, dtype=torch.int32, value=-1)
+        self.seq_lens = on_card(rows, dtype=torch.int32, value=1)
+        self.out = on_card(rows, 4, 64, dtype=torch.bfloat16, value=float("nan"))
+        self.lse = on_card(rows, 4, dtype=torch.float32, value=float("nan"))
+        self.table[:, 0] = 0
+        self.k_cache[0] = 0
+        self.v_cache[0] = 0
+        self._call(partition_size)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self._call(partition_size)
+
+    def _call(self, partition_size: int | None) -> None:
+        ops.paged_decode(
+            self.q, self.k_cache, self.v_cache, self.table, self.seq_lens,
+            partition_size=partition_size, out=self.out, lse=self.lse,
+        )  # fmt: skip
+
+    def replay(self, problem: Problem) -> None:
+        """Replays with a problem in the first rows; the rows behind it are padding of length 0."""
+        count = len(problem.q_lens)
+        paged = page(problem, block_size=BLOCK_SIZE)
+        assert paged.k_cache.shape[0] <= self.k_cache.shape[0]
+        used = paged.k_cache.shape[0]
+        self.k_cache[:used].copy_(paged.k_cache)
+        self.v_cache[:used].copy_(paged.v_cache)
+        self.q[:count].copy_(problem.q)
+        columns = min(paged.block_table.shape[1], COLUMNS)
+        self.table.fill_(-1)
+        self.table[:count, :columns].copy_(paged.block_table[:, :columns])
+        self.seq_lens.zero_()
+        self.seq_lens[:count].copy_(paged.seq_lens)
+        self.out.fill_(float("nan"))
+        self.lse.fill_(float("nan"))
+        self.graph.replay()
+        assert_output(self.out[:count].cpu(), problem)
+        assert_lse(self.lse[:count].cpu(), problem)
+        assert bool((self.out[count:] == 0).all())
+        assert bool(torch.isneginf(self.lse[count:]).all())
+
+
+@pytest.mark.parametrize("partition_size", [None, 512])
+def test_captured_at_length_1_and_replayed_at_up_to_40000(partition_size: int | None) -> None:
+    before = counters.snapshot().get("paged_decode[native]", 0)
+    captured = CapturedDecode(rows=2, num_blocks=1000, partition_size=partition_size)
+    for length in (1, 2, 511, 512, 513, 5_000, 40_000, 40_960, 1):
+        problem = make_problem([1, 1], [length, 1 + length // 2], dtype=torch.bfloat16, seed=length)
+        captured.replay(problem)
+    assert counters.snapshot()["paged_decode[native]"] == before + 2, "replays must not call again"
+
+
+def test_a_graph_of_112_rows_serves_100_and_then_3() -> None:
+    captured = CapturedDecode(rows=112, num_blocks=1500, partition_size=None)
+    for count in (100, 3, 112, 1):
+        lengths = [1 + 37 * row % 700 for row in range(count)]
+        captured.replay(make_problem([1] * count, lengths, dtype=torch.bfloat16, seed=count))
+
+
+def test_a_card_is_among_the_backends_of_the_cases() -> None:
+    assert "cuda" in BACKENDS
