@@ -15,14 +15,15 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     """Generates greedily for `job["prompts"]` (token ids), `job["passes"]` times over.
 
     Returns:
-        per pass the new tokens and the cached-token count of each prompt, plus the engine's
-        preemption counter and our call counters.
+        per pass the new tokens, their log-probabilities and the cached-token count of each prompt,
+        plus the engine's preemption counter and our call counters.
     """
     import vllm
 
-    llm = vllm.LLM(dtype="float32", enforce_eager=True, seed=0, disable_log_stats=False, **job["engine"])
+    options = {"dtype": "float32", "enforce_eager": True, "seed": 0, "disable_log_stats": False}
+    llm = vllm.LLM(**options | job["engine"])
     sampling = vllm.SamplingParams(
-        temperature=0, max_tokens=job["max_tokens"], ignore_eos=True, detokenize=False
+        temperature=0, max_tokens=job["max_tokens"], ignore_eos=True, detokenize=False, logprobs=0
     )
     prompts = [{"prompt_token_ids": prompt} for prompt in job["prompts"]]
     passes = []
@@ -31,6 +32,10 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         passes.append(
             {
                 "tokens": [list(item.outputs[0].token_ids) for item in outputs],
+                "logprobs": [
+                    [next(iter(token.values())).logprob for token in item.outputs[0].logprobs]
+                    for item in outputs
+                ],
                 "cached": [item.num_cached_tokens or 0 for item in outputs],
             }
         )

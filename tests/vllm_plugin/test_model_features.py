@@ -16,76 +16,75 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
-    PretrainedConfig,
     PreTrainedModel,
 )
 
 from tests.vllm_plugin.engines import run_engine
+from tests.vllm_plugin.prompts import CHATS
 from tests.vllm_plugin.transformers_reference import TransformersReference
 
-# Not settled yet (docs/verification.md): kept out of the default run until every model agrees.
-pytestmark = pytest.mark.full
-
 NEW_TOKENS = 24
+LOGPROB_ERROR = 1e-3
 VOCABULARY = 256
 COMMON = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
-def gemma2() -> tuple[PretrainedConfig, type[PreTrainedModel]]:
+def gemma2() -> PreTrainedModel:
     """Alternating sliding windows of 32 and full attention, logit softcap."""
     config = Gemma2Config(
         **COMMON, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, head_dim=32, sliding_window=32, attn_logit_softcapping=5.0,
         query_pre_attn_scalar=32, max_position_embeddings=512,
     )  # fmt: skip
-    return config, Gemma2ForCausalLM
+    return Gemma2ForCausalLM(config)
 
 
-def mistral() -> tuple[PretrainedConfig, type[PreTrainedModel]]:
+def mistral() -> PreTrainedModel:
     """A sliding window of 48 in every layer, 7 query heads on one KV head."""
     config = MistralConfig(
         **COMMON, hidden_size=224, intermediate_size=256, num_hidden_layers=2, num_attention_heads=7,
         num_key_value_heads=1, head_dim=32, sliding_window=48, max_position_embeddings=512,
     )  # fmt: skip
-    return config, MistralForCausalLM
+    return MistralForCausalLM(config)
 
 
-def bloom() -> tuple[PretrainedConfig, type[PreTrainedModel]]:
+def bloom() -> PreTrainedModel:
     """ALiBi instead of position embeddings."""
-    return BloomConfig(**COMMON, hidden_size=128, n_layer=2, n_head=4), BloomForCausalLM
+    model = BloomForCausalLM(BloomConfig(**COMMON, hidden_size=128, n_layer=2, n_head=4))
+    # Or else the output, tied to the input, is little but the last token itself.
+    model.transformer.word_embeddings_layernorm.weight.data.fill_(0.1)
+    return model
 
 
-def llama_wide() -> tuple[PretrainedConfig, type[PreTrainedModel]]:
+def llama_wide() -> PreTrainedModel:
     """Head size 256 and five query heads a KV head."""
     config = LlamaConfig(
         **COMMON, hidden_size=160, intermediate_size=256, num_hidden_layers=2, num_attention_heads=5,
         num_key_value_heads=1, head_dim=256, max_position_embeddings=512,
     )  # fmt: skip
-    return config, LlamaForCausalLM
+    return LlamaForCausalLM(config)
 
 
 MODELS = [gemma2, mistral, bloom, llama_wide]
 
 
-def make_model(
-    make: Callable[[], tuple[PretrainedConfig, type[PreTrainedModel]]], folder: Path
-) -> TransformersReference:
+def make_model(make: Callable[[], PreTrainedModel], folder: Path) -> TransformersReference:
     """Saves a random model whose logits are spread enough to have clear winners."""
     torch.manual_seed(11)
-    config, model_class = make()
-    model = model_class(config)
+    model = make()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:
                 parameter.normal_(0, 0.15)
+        # Tied to the output layer: were it as large, every token would predict itself.
+        model.get_input_embeddings().weight.normal_(0, 0.02)
     model.save_pretrained(folder)
-    return TransformersReference(folder)
+    # Its "sdpa" attention would leave Gemma2's softcap out, without a word.
+    return TransformersReference(folder, attention="eager")
 
 
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
-def test_greedy_tokens_equal_transformers(
-    make: Callable[[], tuple[PretrainedConfig, type[PreTrainedModel]]], tmp_path: Path
-) -> None:
+def test_greedy_tokens_equal_transformers(make: Callable[[], PreTrainedModel], tmp_path: Path) -> None:
     reference = make_model(make, tmp_path)
     generator = torch.Generator().manual_seed(5)
     prompts = [
@@ -103,21 +102,47 @@ def test_greedy_tokens_equal_transformers(
         block_size=16,
         kv_cache_memory_bytes=1 << 27,
     )
-    for index, (prompt, tokens) in enumerate(zip(prompts, result["passes"][0]["tokens"], strict=True)):
-        expected = reference.generate(prompt, NEW_TOKENS)
-        assert len(set(expected)) > 4, "a model that repeats itself proves little"
-        reference.check_greedy(f"prompt {index}", prompt, expected, tokens)
+    run = result["passes"][0]
+    for prompt, tokens, logprobs in zip(prompts, run["tokens"], run["logprobs"], strict=True):
+        name = f"prompt of {len(prompt)} tokens"
+        reference.check_greedy(name, prompt, reference.generate(prompt, NEW_TOKENS), tokens)
+        # Random models fall into repetition, where a small fault changes no token; it shows here.
+        errors = reference.logprobs(prompt, tokens) - torch.tensor(logprobs)
+        assert errors.abs().max() < LOGPROB_ERROR, name
 
 
-@pytest.mark.parametrize("kv_cache_dtype", ["fp8_e4m3", "fp8_e5m2", "bfloat16"])
-def test_narrow_caches_answer_nearly_like_the_full_one(kv_cache_dtype: str, model_dir: Path) -> None:
-    """A rounded cache may change an answer, but not the one to an easy question."""
+@pytest.mark.parametrize(
+    ("dtype", "kv_cache_dtype", "allowed"),
+    [
+        ("bfloat16", "bfloat16", 0.1),
+        pytest.param("float16", "auto", 0.01, marks=pytest.mark.full),
+        ("float32", "fp8_e4m3", 0.2),
+        pytest.param("float32", "fp8_e5m2", 0.4, marks=pytest.mark.full),
+    ],
+)
+def test_narrow_types_are_nearly_as_sure_as_float32(
+    dtype: str, kv_cache_dtype: str, allowed: float, model_dir: Path
+) -> None:
+    """Rounding may change an answer, but by and large not how probable the model finds its tokens.
+
+    `allowed` bounds the mean change of the log-probability: about twice of what was seen, for bfloat16
+    three times the change in transformers' own bfloat16.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
-    chat = [{"role": "user", "content": "What is the capital of France?"}]
-    prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
+    prompts = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": question}], add_generation_prompt=True, return_dict=False
+        )
+        for question in CHATS[:4]
+    ]
     result = run_engine(
-        model_dir, [prompt], max_tokens=8, max_model_len=256, kv_cache_dtype=kv_cache_dtype, block_size=16
-    )
-    assert "Paris" in tokenizer.decode(result["passes"][0]["tokens"][0])
+        model_dir, prompts, max_tokens=NEW_TOKENS, max_model_len=256, block_size=16, dtype=dtype,
+        kv_cache_dtype=kv_cache_dtype,
+    )  # fmt: skip
+    run = result["passes"][0]
+    exact = TransformersReference(model_dir)
+    for prompt, tokens, logprobs in zip(prompts, run["tokens"], run["logprobs"], strict=True):
+        errors = (exact.logprobs(prompt, tokens) - torch.tensor(logprobs)).abs()
+        assert errors.mean() < allowed, (tokenizer.decode(tokens), errors)

@@ -14,8 +14,10 @@ TIE_GAP = 1e-4
 class TransformersReference:
     """Greedy generation and tie analysis with a model loaded once, in float32."""
 
-    def __init__(self, model_dir: Path) -> None:
-        self.model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
+    def __init__(self, model_dir: Path, *, attention: str = "sdpa") -> None:
+        self.model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            model_dir, dtype=torch.float32, attn_implementation=attention
+        )
         self.model.eval()
 
     @torch.inference_mode()
@@ -32,13 +34,21 @@ class TransformersReference:
         )
         return output[0, len(prompt) :].tolist()
 
-    @torch.inference_mode()
     def logit_gaps(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
         """How far each of `tokens` lies below the best token of its position: `[len(tokens)]`, >= 0."""
+        logits = self._logits(prompt, tokens)
+        return logits.max(1).values - logits.gather(1, torch.tensor(tokens)[:, None])[:, 0]
+
+    def logprobs(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        """Natural-log probability of each of `tokens` after the ones before it: `[len(tokens)]`."""
+        logits = self._logits(prompt, tokens)
+        return logits.log_softmax(1).gather(1, torch.tensor(tokens)[:, None])[:, 0]
+
+    @torch.inference_mode()
+    def _logits(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        """Logits of the positions at which `tokens` were chosen: `[len(tokens), vocabulary]`."""
         ids = torch.tensor([prompt + tokens[:-1]])
-        logits = self.model(ids, logits_to_keep=len(tokens)).logits[0].float()
-        chosen = logits.gather(1, torch.tensor(tokens)[:, None])[:, 0]
-        return logits.max(1).values - chosen
+        return self.model(ids, logits_to_keep=len(tokens)).logits[0].float()
 
     def check_greedy(self, name: str, prompt: list[int], expected: list[int], actual: list[int]) -> None:
         """Asserts that `actual` is `expected`, or differs only where the choice was a tie.
