@@ -3,10 +3,10 @@
 #
 # Usage: benchmarks/collect_peers.sh [FOLDER]      (needs .venv/vllm, from `make env`, and nvcc 13)
 #
-# Writes FOLDER/peers.zip (default .device_carry, which git ignores). On the measuring machine:
-#   python3 -m zipfile -e FOLDER/peers.zip site && python3 -m benchmarks.paged_decode --peer-packages site
+# Writes FOLDER/peers.tar.xz (default .device_carry, which git ignores). On the measuring machine:
+#   mkdir site && tar -C site -xf FOLDER/peers.tar.xz && python3 -m benchmarks.paged_decode --peer-packages site
 #
-# The archive holds the published Python code of the three peers, unmodified, less subtrees that attention
+# The archive (35 MB) holds the published Python code of the three peers, unmodified, less subtrees that attention
 # never imports; the packages they import; and FlashInfer's kernels, compiled here from its own sources so
 # that no time on the card goes into that. Where the index can be reached, installing the peers with pip and
 # leaving out --peer-packages does the same.
@@ -80,11 +80,12 @@ done
 cp -r .venv/vllm/lib/python3*/site-packages/vllm{,-0.33.0.dist-info} "$work/site"
 for path in "${unused[@]}"; do rm -rf "${work:?}/site/$path"; done
 find "$work/site" -name __pycache__ -prune -exec rm -rf {} +
+# Sources of kernels other than attention, which would be compiled where they are used, and lists of files.
+find "$work/site" \( -name '*.cu' -o -name '*.cuh' -o -name '*.h' -o -name '*.js' -o -name RECORD \) -delete
 
 compile_flashinfer "$cuda_home"
 mkdir -p "$work/site/flashinfer/data"
 cp -r "$work/flashinfer/flashinfer/data/aot" "$work/site/flashinfer/data"
 
-rm -f "$out/peers.zip"
-(cd "$work/site" && "../../../$python" -m zipfile -c "$OLDPWD/$out/peers.zip" ./*)
-du -h "$out/peers.zip"
+XZ_OPT=-T0 tar -C "$work/site" -cJf "$out/peers.tar.xz" .
+du -h "$out/peers.tar.xz"
