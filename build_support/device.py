@@ -85,10 +85,12 @@ def find_hipcc(target: HipTarget, archs: Sequence[str], env: Environment, which:
     told = target == "hcu" or "HIP_PLATFORM" in env
     command = (path,) if told else ("env", "HIP_PLATFORM=amd", path)
     arch_flags = tuple(f"--offload-arch={arch}" for arch in archs)
+    # Hygon's compiler has AMD's MFMA builtins too, but the instruction faults on its cards.
+    defines = ("-DHYGON_TARGET_HCU",) if target == "hcu" else ()
     return DeviceCompiler(
         path,
         _ask_version(path, r"HIP version:\s*(\S+)", repair),
-        compile=(*command, *arch_flags, "-std=c++17", "-O3", f"-I{KERNEL_DIR}", "-fPIC"),
+        compile=(*command, *arch_flags, *defines, "-std=c++17", "-O3", f"-I{KERNEL_DIR}", "-fPIC"),
         # Without the archs hipcc would look for a card here too, and complain where there is none.
         link=(*command, *arch_flags, "-shared"),
         repair=repair,

@@ -179,6 +179,13 @@ def test_hipcc_compiles_for_every_arch_at_once(tools: ToolFolder) -> None:
     assert compiler.link == (hipcc, "--offload-arch=gfx928", "--offload-arch=gfx936", "-shared")
 
 
+def test_only_hygon_builds_are_told_to_stay_off_amd_instructions(tools: ToolFolder) -> None:
+    tools.add("hipcc", HIPCC_6)
+    # gfx906 is in both targets.
+    assert "-DHYGON_TARGET_HCU" in find_hipcc("hcu", ["gfx906"], {}, tools.which).compile
+    assert "-DHYGON_TARGET_HCU" not in find_hipcc("amd", ["gfx906"], {}, tools.which).compile
+
+
 @pytest.mark.parametrize(
     ("target", "env", "prefix"),
     [
