@@ -65,7 +65,7 @@ def measure_all(compiler: AmdCompiler, cache: Path, workers: int) -> list[Kernel
         ((source, arch) for source in sources for arch in ARCHS), key=lambda job: "decode_" not in job[0].name
     )
     with ThreadPoolExecutor(workers) as pool:
-        results = pool.map(lambda job: _measure(compiler, *job, headers, cache), jobs)
+        results = pool.map(lambda job: _measure(compiler, job[0], job[1], headers, cache), jobs)
         return sorted(kernel for kernels in results for kernel in kernels)
 
 
@@ -120,15 +120,15 @@ def render_markdown(version: str, kernels: Sequence[KernelResources]) -> str:
     lines = [
         "# What the kernels need on AMD chips",
         "",
-        "Made by `make amd`; do not edit. Compiled, never run: no AMD card was at hand. `make test` fails where",
-        f"a kernel uses scratch memory or more than {LDS_LIMIT:,} bytes of LDS, and where this page is out of",
-        "date.",
+        "Made by `make amd`; do not edit. Compiled, never run: no AMD card was at hand. `make test` fails",
+        f"where a kernel uses scratch memory or more than {LDS_LIMIT:,} bytes of LDS, and where this page is",
+        "out of date.",
         "",
         f"Compiler: {version}.",
         "",
-        "Registers are per lane (SGPRs per wave), LDS per block, scratch per lane. *Waves* is how many a SIMD",
-        "holds at once by registers and LDS together. gfx906 has no matrix unit: there `MatrixUnit` multiplies",
-        "lane by lane.",
+        "Registers are per lane (SGPRs per wave), LDS per block, scratch per lane. *Waves* is how many a",
+        "SIMD holds at once by registers and LDS together. gfx906 has no matrix unit: there `MatrixUnit`",
+        "multiplies lane by lane.",
     ]
     for arch in ARCHS:
         lines += [
