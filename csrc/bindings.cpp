@@ -50,6 +50,7 @@ PYBIND11_MODULE(HYGON_MODULE_NAME, module) {
 #if HYGON_HAS_DEVICE_KERNELS
   module.def("probe_wave_width", &hygon_backend::ProbeWaveWidth, py::call_guard<py::gil_scoped_release>(),
              "Number of lanes in a wave of the current device, as seen by a kernel.");
+  hygon_backend::BindFragmentProbe(module);
   hygon_backend::BindKvCache(module);
   hygon_backend::BindMergeStates(module);
   hygon_backend::BindPagedDecode(module);

@@ -6,6 +6,7 @@
 
 namespace hygon_backend {
 
+void BindFragmentProbe(pybind11::module_& module);
 void BindKvCache(pybind11::module_& module);
 void BindMergeStates(pybind11::module_& module);
 void BindPagedDecode(pybind11::module_& module);
