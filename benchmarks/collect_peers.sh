@@ -84,8 +84,11 @@ find "$work/site" -name __pycache__ -prune -exec rm -rf {} +
 find "$work/site" \( -name '*.cu' -o -name '*.cuh' -o -name '*.h' -o -name '*.js' -o -name RECORD \) -delete
 
 compile_flashinfer "$cuda_home"
-mkdir -p "$work/site/flashinfer/data"
-cp -r "$work/flashinfer/flashinfer/data/aot" "$work/site/flashinfer/data"
+# It writes out the sources of a module, from templates, before it looks for the compiled one.
+data=flashinfer/data
+mkdir -p "$work/site/$data/csrc"
+cp -r "$work/flashinfer/$data/aot" "$work/site/$data"
+cp "$work/flashinfer/$data"/csrc/batch_{decode,prefill}* "$work/site/$data/csrc"
 
 XZ_OPT=-T0 tar -C "$work/site" -cJf "$out/peers.tar.xz" .
 du -h "$out/peers.tar.xz"

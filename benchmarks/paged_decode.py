@@ -36,9 +36,15 @@ METRIC = "kv_bytes_per_second"
 _TOLERANCE = 0.02
 """Of the largest expected value: several times what bfloat16 weights and outputs cost, and far under what
 a missed page or partition would."""
+_FASTEST = 1.25
+"""Of the copy bandwidth: memory is read somewhat faster than copied, but not more than this."""
 _COPIES = 3
 """Most copies of a cell's keys and values that exist at a time: the pool, the gathered ones, and one of the
 two while it is being made dense."""
+
+
+class WrongMeasurementError(Exception):
+    """A peer gave a wrong result, or a speed that cannot be."""
 
 
 class DeviceLostError(Exception):
@@ -97,24 +103,26 @@ def _measure(row: Row, problem: Problem, timer: Timer, peers: Sequence[Peer], ou
     row.peers = dict.fromkeys((peer.name for peer in peers), None)
     row.why = dict.fromkeys(("ours", *row.peers), "not reached")
     for peer in peers:
-        row.peers[peer.name] = _value(peer, problem, timer, row.why)
+        row.peers[peer.name] = _value(peer, problem, timer, row.limit, row.why)
     if ours:
-        row.ours = _value(Ours(), problem, timer, row.why)
+        row.ours = _value(Ours(), problem, timer, row.limit, row.why)
     else:
         row.why["ours"] = "left out by --peers-only"
 
 
-def _value(peer: Peer, problem: Problem, timer: Timer, why: dict[str, str]) -> float | None:
+def _value(peer: Peer, problem: Problem, timer: Timer, limit: float, why: dict[str, str]) -> float | None:
     """Bytes of keys and values a second, or None with the reason noted in `why`."""
     try:
         run = timer.prepare(peer.prepare(problem))
         # Poisoned, so that a result left over from an earlier run cannot pass for this one.
         run().fill_(float("nan"))
-        error = problem.error(run())
-        if not error <= _TOLERANCE:
-            why[peer.name] = f"error: wrong result, off by {error:.3g} of the largest value"
-            return None
+        _check_result(problem, run())
         value = problem.case.kv_bytes / timer.seconds(run)
+        _check_result(problem, run())
+        if value > _FASTEST * limit:
+            raise WrongMeasurementError(
+                f"{value / limit:.2f} times the copy bandwidth: not all keys were read"
+            )
         del why[peer.name]
         return value
     except PeerUnavailableError as error:
@@ -124,6 +132,12 @@ def _value(peer: Peer, problem: Problem, timer: Timer, why: dict[str, str]) -> f
         why[peer.name] = f"error: {_first_line(error)}"
         _check_device(problem.device, peer)
         return None
+
+
+def _check_result(problem: Problem, output: torch.Tensor) -> None:
+    error = problem.error(output)
+    if not error <= _TOLERANCE:  # so that NaN fails as well
+        raise WrongMeasurementError(f"wrong result, off by {error:.3g} of the largest value")
 
 
 def _first_line(error: Exception) -> str:

@@ -70,7 +70,7 @@ def test_a_wrong_result_is_no_measurement(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Ours, "prepare", lambda self, problem: lambda: 1.1 * prepare(self, problem)())
     for row in run(tmp_path / "wrong.json")["rows"]:
         assert row["ours"] is None
-        assert row["why"]["ours"].startswith("error: wrong result")
+        assert row["why"]["ours"].startswith("error: WrongMeasurementError: wrong result")
 
 
 def test_a_failing_peer_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
