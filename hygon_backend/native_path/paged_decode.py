@@ -14,6 +14,9 @@ from hygon_backend.torch_path.scores import ScoreRules
 
 _QUERY_DTYPES = (torch.float16, torch.bfloat16)
 
+_LARGEST_PARTITION = 1 << 30
+_LARGEST_WINDOW = 1 << 30
+
 
 def supports(q: torch.Tensor, cache: PagedCache) -> bool:
     """Whether a kernel exists for these element types: half or bfloat16 queries, a cache of the same
@@ -54,6 +57,9 @@ def run(
     # The kernel reads it through pointers, so what is made here must outlive the launch's enqueueing;
     # the allocator then keeps it for the stream.
     keep: list[torch.Tensor] = []
+    if q.stride(3) != 1:  # the kernel reads runs of a head's elements
+        q = q.contiguous()
+        keep.append(q)
     params.q = q.data_ptr()
     params.q_seq_stride, params.q_token_stride, params.q_head_stride, _ = q.stride()
     params.query_type = ELEMENT_TYPES[q.dtype]
@@ -82,10 +88,11 @@ def run(
     set_scale(params, "v_scale", cache.v_scale, keep)
 
     params.scale = rules.scale
-    params.window = rules.window or 0
+    params.window = min(rules.window or 0, _LARGEST_WINDOW)
     params.softcap = rules.softcap or 0.0
 
-    module.choose_partitions(params, partition_size or 0)
+    # A size past any length means one partition; the kernel counts tokens in 32 bits.
+    module.choose_partitions(params, min(partition_size or 0, _LARGEST_PARTITION))
     workspace_bytes = module.paged_decode_workspace_bytes(params)
     if workspace_bytes:
         workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=q.device)

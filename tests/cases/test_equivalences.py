@@ -237,3 +237,15 @@ def test_a_group_larger_than_the_gather_bound_is_split(backend: Backend) -> None
     problem = make_problem([1] * 40, lengths, heads=(1, 1), dtype=torch.float32)
     out, _ = run(backend, "paged_decode", problem, page(problem, block_size=64))
     assert_output(out, problem)
+
+
+def test_queries_whose_elements_are_apart(backend: Backend) -> None:
+    problem = make_problem([1, 1], [40, 16])
+    apart = problem.q.new_full((*problem.q.shape, 3), math.nan)
+    apart[..., 1] = problem.q
+    check_decode(backend, replace(problem, q=apart[..., 1]), page(problem))
+
+
+def test_a_partition_and_a_window_larger_than_any_sequence(backend: Backend) -> None:
+    problem = make_problem([1, 1], [40, 16], rules=Rules(window=2**40))
+    check_decode(backend, problem, page(problem), partition_size=2**40)

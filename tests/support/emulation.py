@@ -2,6 +2,7 @@
 
 The module has the interface of `hygon_backend._C` and works on tensors in host memory. It is built on
 first use into `.cache/emulation` of the checkout, by `CXX` or g++, and again where a source changed.
+`HYGON_EMULATION_CXXFLAGS` adds flags, and builds into a folder of its own: sanitizers, other matrix units.
 `python tests/support/emulation.py` builds it by itself.
 """
 
@@ -34,7 +35,9 @@ from build_support.objects import CompileJob, compile_all, make_job, run_step, w
 from build_support.tools import run_tool  # noqa: E402
 
 NAME = "_emulation"
-FOLDER = CHECKOUT / ".cache" / "emulation"
+EXTRA_FLAGS = os.environ.get("HYGON_EMULATION_CXXFLAGS", "")
+_VARIANT = hashlib.sha256(EXTRA_FLAGS.encode()).hexdigest()[:8] if EXTRA_FLAGS else ""
+FOLDER = CHECKOUT / ".cache" / f"emulation{_VARIANT}"
 
 _CSRC = CHECKOUT / "csrc"
 _KERNELS = _CSRC / "kernels"
@@ -42,7 +45,7 @@ _SHIM = _KERNELS / "arch" / "host_shim"
 _GENERATED = FOLDER / "generated"
 _INCLUDES = (_SHIM, _KERNELS, _CSRC, _GENERATED)
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
-_FLAGS += ("-Wno-unknown-pragmas", f"-DHYGON_MODULE_NAME={NAME}")
+_FLAGS += ("-Wno-unknown-pragmas", f"-DHYGON_MODULE_NAME={NAME}", *shlex.split(EXTRA_FLAGS))
 
 
 @cache
@@ -122,7 +125,16 @@ def _link(compiler: list[str], objects: list[Path]) -> Path:
             old.unlink()
         part = library.with_suffix(".part")
         run_step(
-            (*compiler, "-shared", "-pthread", *map(str, objects), "-o", str(part)), "linking the emulation"
+            (
+                *compiler,
+                "-shared",
+                "-pthread",
+                *shlex.split(EXTRA_FLAGS),
+                *map(str, objects),
+                "-o",
+                str(part),
+            ),
+            "linking the emulation",
         )
         part.rename(library)
     return library
