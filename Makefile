@@ -17,7 +17,7 @@ $(info VLLM_TARGET_DEVICE=$(VLLM_TARGET_DEVICE) is set: ignoring it, since it ca
 unexport VLLM_TARGET_DEVICE
 endif
 
-.PHONY: help demo serve test test-full lint format clean env model
+.PHONY: help demo serve test test-full amd lint format clean env model amd-compiler
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,11 +30,14 @@ serve: model ## Set up, then serve the OpenAI API on 127.0.0.1 (PORT=8000, ARGS=
 	  --served-model-name smollm2 --dtype float32 --enforce-eager --max-model-len 8192 \
 	  --host 127.0.0.1 --port $(PORT) $(ARGS)
 
-test: model lint ## Set up, lint and run the tests, without the slow sweeps (ARGS="-k decode")
+test: model lint amd-compiler ## Set up, lint and run the tests, without the slow sweeps (ARGS="-k decode")
 	@$(BIN)/python -m pytest -m "not full" --timeout 600 $(ARGS)
 
-test-full: model lint ## Set up, lint and run every test
+test-full: model lint amd-compiler ## Set up, lint and run every test
 	@$(BIN)/python -m pytest $(ARGS)
+
+amd: env amd-compiler ## Compile the kernels for AMD chips and write docs/amd_resources.md
+	@$(BIN)/python tools/amd_resources.py
 
 lint: env ## Check style, types and formatting
 	$(BIN)/ruff check .
@@ -53,6 +56,9 @@ clean: ## Remove the environment and all that was built (the model stays in the 
 
 env:
 	@tools/setup_env.sh vllm
+
+amd-compiler:
+	@tools/setup_amd.sh
 
 model: env
 	@tools/steps.sh "model (540 MB, once)" $(BIN)/python tools/make_model.py

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from build_support.amd_compiler import AmdCompiler, demangle
@@ -146,13 +146,15 @@ def render_markdown(version: str, kernels: Sequence[KernelResources]) -> str:
 def _measure(
     compiler: AmdCompiler, source: Path, arch: str, headers: Sequence[Path], cache: Path
 ) -> list[KernelResources]:
-    command = (*compiler.command(arch, "-Rpass-analysis=kernel-resource-usage", "-c"), str(source))
-    digest = hashlib.sha256("\0".join((compiler.version, *command)).encode())
+    options = ("-Rpass-analysis=kernel-resource-usage", "-c")
+    # Where the device libraries lie says nothing; their version does.
+    identity = (compiler.version, *replace(compiler, bitcode=Path()).command(arch, *options), source.name)
+    digest = hashlib.sha256("\0".join(identity).encode())
     for file in (source, *headers):
         digest.update(file.read_bytes())
     cached = cache / f"{source.stem}-{arch}-{digest.hexdigest()[:16]}.txt"
     if not cached.exists():
-        result = run_tool((*command, "-o", "/dev/null"))
+        result = run_tool((*compiler.command(arch, *options), str(source), "-o", "/dev/null"))
         if result.returncode != 0:
             raise BuildError(f"compiling {source} for {arch} failed; clang's messages:\n{result.stdout}")
         cache.mkdir(parents=True, exist_ok=True)
