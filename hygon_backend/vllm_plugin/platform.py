@@ -97,9 +97,10 @@ def check_features(vllm_config: VllmConfig) -> None:
     platform = "hygon_backend's CPU platform"
     if vllm_config.speculative_config is not None:
         raise UnsupportedError(f"speculative decoding is not supported on {platform}: it needs Triton")
-    if vllm_config.model_config is None:
+    model = vllm_config.model_config
+    if model is None:
         return
-    if vllm_config.model_config.is_hybrid:
+    if model.is_hybrid or model.is_attention_free:
         raise UnsupportedError(f"models with state-space layers are not supported on {platform}")
     if vllm_config.use_v2_model_runner:
         raise UnsupportedError(

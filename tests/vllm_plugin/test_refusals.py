@@ -179,3 +179,43 @@ def test_head_sizes_up_to_the_limit_are_accepted(size: int) -> None:
     from hygon_backend.vllm_plugin.support import explain
 
     assert explain(selector_config(head_size=size)) is None
+
+
+def features(**changes: object) -> SimpleNamespace:
+    """The parts of a `VllmConfig` that decide about features; a plain decoder with `changes` applied."""
+    model = SimpleNamespace(
+        is_hybrid=changes.pop("is_hybrid", False), is_attention_free=changes.pop("is_attention_free", False)
+    )
+    plain = {"speculative_config": None, "model_config": model, "use_v2_model_runner": False}
+    return SimpleNamespace(**plain | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"speculative_config": object()},
+            "speculative decoding is not supported on hygon_backend's CPU platform: it needs Triton",
+        ),
+        (
+            {"is_hybrid": True},
+            "models with state-space layers are not supported on hygon_backend's CPU platform",
+        ),
+        (
+            {"is_attention_free": True},
+            "models with state-space layers are not supported on hygon_backend's CPU platform",
+        ),
+        (
+            {"use_v2_model_runner": True},
+            "vLLM's V2 model runner is not supported on hygon_backend's CPU platform, it needs Triton on a "
+            "card: set VLLM_USE_V2_MODEL_RUNNER=0",
+        ),
+    ],
+)
+def test_features_without_kernels_are_refused(changes: dict[str, object], sentence: str) -> None:
+    from hygon_backend.vllm_plugin.platform import check_features
+
+    check_features(features())
+    with pytest.raises(NotImplementedError) as caught:
+        check_features(features(**changes))
+    assert str(caught.value) == sentence
