@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import ModuleType
 
 import torch
@@ -11,6 +12,8 @@ from hygon_backend.native_path.common import ELEMENT_TYPES, call_stream, set_ind
 from hygon_backend.torch_path.gather import PagedCache
 from hygon_backend.torch_path.scales import FP8_DTYPES
 from hygon_backend.torch_path.scores import ScoreRules
+
+_log = logging.getLogger(__name__)
 
 _QUERY_DTYPES = (torch.float16, torch.bfloat16)
 
@@ -93,6 +96,13 @@ def run(
 
     # A size past any length means one partition; the kernel counts tokens in 32 bits.
     module.choose_partitions(params, min(partition_size or 0, _LARGEST_PARTITION))
+    _log.debug(
+        "paged_decode: %d partitions of at least %d keys for %d sequences of up to %d pages",
+        params.num_partitions,
+        params.partition_size,
+        params.num_seqs,
+        params.max_blocks,
+    )
     workspace_bytes = module.paged_decode_workspace_bytes(params)
     if workspace_bytes:
         workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=q.device)
