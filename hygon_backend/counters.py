@@ -12,7 +12,7 @@ _calls: Counter[str] = Counter()
 
 
 def record(operator: str, path: str) -> None:
-    """Counts one call of `operator` served by `path` ("torch" or a compiled target's name)."""
+    """Counts one call of `operator` served by `path` ("torch", "native" or "emulated")."""
     _calls[f"{operator}[{path}]"] += 1
 
 

@@ -113,13 +113,16 @@ def geometry(k_cache: torch.Tensor, v_cache: torch.Tensor, layout: KVLayout) -> 
     """Reads the sizes off a key/value cache pair and checks that the two agree.
 
     Raises:
-        InvalidArgumentError: wrong number of axes, a page size outside 1..256, or caches that
-            disagree in blocks, page size or heads.
+        InvalidArgumentError: wrong number of axes, keys packed otherwise than by 16 bytes, a page
+            size outside 1..256, or caches that disagree in blocks, page size or heads.
     """
     key_axes = 5 if layout is KVLayout.X_PACKED else 4
     for name, cache, axes in (("k_cache", k_cache, key_axes), ("v_cache", v_cache, 4)):
         if cache.dim() != axes:
             raise reject(name, f"{cache.dim()}-dimensional", f"{axes}-dimensional in layout '{layout}'")
+    if layout is KVLayout.X_PACKED and k_cache.shape[4] != pack_width(k_cache.dtype):
+        expected = f"{pack_width(k_cache.dtype)}, the elements of {k_cache.dtype} in 16 bytes"
+        raise reject("the last axis of k_cache", k_cache.shape[4], expected)
     key, value = _sizes(k_cache, layout, "key"), _sizes(v_cache, layout, "value")
     for name, a, b in zip(("num_blocks", "block_size", "num_kv_heads"), key, value, strict=False):
         if a != b:

@@ -4,9 +4,9 @@ On a card compiled kernels serve what they have a kernel for, PyTorch the rest; 
 serves everything. `HYGON_BACKEND_TORCH_PATH=1` makes PyTorch serve cards too. A card without working
 kernels is an error rather than a slow success: see `hygon_backend.native.module_for`.
 
-All take strided tensors; only the last axis of `q`, `k` and `v` must be dense. Caches are read and
-written in place in any layout of `hygon_backend.kv_layout`. The exact semantics (mask, window,
-softcap, ALiBi, sinks, LSE, empty rows) are those of `hygon_backend.reference`.
+All take strided tensors. Caches are read and written in place in any layout of
+`hygon_backend.kv_layout`. The exact semantics (mask, window, softcap, ALiBi, sinks, LSE, empty rows)
+are those of `hygon_backend.reference`.
 """
 
 from __future__ import annotations
@@ -103,11 +103,12 @@ def paged_decode(
         lse if lse is None or not one else lse.unsqueeze(1),
         parts,
     )
-    module = dispatch.choose("paged_decode", q.device, native_paged_decode.supports(q, cache))
+    module = dispatch.choose(q.device, native_paged_decode.supports(q, cache))
     if module is None:
         attention.paged_decode(*arguments)
     else:
         native_paged_decode.run(module, *arguments)
+    dispatch.count("paged_decode", q.device, module)
     return out if lse is None else (out, lse)
 
 
@@ -184,8 +185,9 @@ def prefix_prefill(
     if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
     # There is no kernel for prefill yet.
-    dispatch.choose("prefix_prefill", q.device, supported=False)
+    module = dispatch.choose(q.device, supported=False)
     attention.prefix_prefill(q, cache, block_table, cu_seqlens_q, seq_lens, rules, out, lse, parts)
+    dispatch.count("prefix_prefill", q.device, module)
     return out if lse is None else (out, lse)
 
 
@@ -234,11 +236,12 @@ def write_kv(
             row, limit = int(wrong[0]), sizes.num_blocks * sizes.block_size
             raise reject(f"slot_mapping[{row}]", int(slot_mapping[row]), f"below {limit}, or negative")
     arguments = (k, v, k_cache, v_cache, slot_mapping, parsed, sizes.block_size, k_scale, v_scale)
-    module = dispatch.choose("write_kv", k.device, native_write_kv.supports(k, k_cache))
+    module = dispatch.choose(k.device, native_write_kv.supports(k, k_cache))
     if module is None:
         kv_cache.write_kv(*arguments)
     else:
         native_write_kv.run(module, *arguments)
+    dispatch.count("write_kv", k.device, module)
 
 
 def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, validate: bool = False) -> None:
@@ -266,11 +269,12 @@ def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, vali
     validation.check_tensor("block_mapping", block_mapping, (None, 2), _INDEX_DTYPES, caches[0].device)
     if _values_are_free(block_mapping, validate):
         _check_block_mapping(block_mapping, min(cache.shape[0] for cache in caches))
-    module = dispatch.choose("copy_blocks", block_mapping.device, native_copy_blocks.supports(caches))
+    module = dispatch.choose(block_mapping.device, native_copy_blocks.supports(caches))
     if module is None:
         kv_cache.copy_blocks(caches, block_mapping)
     else:
         native_copy_blocks.run(module, caches, block_mapping)
+    dispatch.count("copy_blocks", block_mapping.device, module)
 
 
 def gather_kv(
@@ -319,10 +323,13 @@ def gather_kv(
     if dtype is None:
         dtype = torch.float32 if k_cache.itemsize == 1 else k_cache.dtype
     cache = PagedCache(k_cache, v_cache, parsed, sizes.block_size, k_scale, v_scale)
-    module = dispatch.choose("gather_kv", device, native_gather_kv.supports(cache, dtype))
-    if module is not None:
-        return native_gather_kv.run(module, cache, sizes, block_table, seq_lens, dtype)
-    return kv_cache.gather_kv(cache, block_table, seq_lens, dtype)
+    module = dispatch.choose(device, native_gather_kv.supports(cache, dtype))
+    if module is None:
+        gathered = kv_cache.gather_kv(cache, block_table, seq_lens, dtype)
+    else:
+        gathered = native_gather_kv.run(module, cache, sizes, block_table, seq_lens, dtype)
+    dispatch.count("gather_kv", device, module)
+    return gathered
 
 
 def merge_states(
@@ -346,11 +353,14 @@ def merge_states(
     validation.check_tensor("o_b", o_b, tuple(o_a.shape), (o_a.dtype,), o_a.device)
     for name, lse in (("lse_a", lse_a), ("lse_b", lse_b)):
         validation.check_tensor(name, lse, tuple(o_a.shape[:2]), (torch.float32,), o_a.device)
-    module = dispatch.choose("merge_states", o_a.device, native_merge_states.supports(o_a))
-    if module is not None:
-        return native_merge_states.run(module, o_a, lse_a, o_b, lse_b)
-    out, lse = combine(torch.stack([o_a.float(), o_b.float()]), torch.stack([lse_a, lse_b]))
-    return out.to(o_a.dtype), lse
+    module = dispatch.choose(o_a.device, native_merge_states.supports(o_a))
+    if module is None:
+        merged, lse = combine(torch.stack([o_a.float(), o_b.float()]), torch.stack([lse_a, lse_b]))
+        out = merged.to(o_a.dtype)
+    else:
+        out, lse = native_merge_states.run(module, o_a, lse_a, o_b, lse_b)
+    dispatch.count("merge_states", o_a.device, module)
+    return out, lse
 
 
 def _open_cache(

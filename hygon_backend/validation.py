@@ -16,6 +16,8 @@ from hygon_backend.errors import InvalidArgumentError, reject
 from hygon_backend.kv_layout import CacheGeometry, KVLayout, geometry
 from hygon_backend.torch_path.scales import FP8_DTYPES, Scale
 
+FLOAT32 = torch.finfo(torch.float32)
+
 QUERY_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 CACHE_DTYPES = (*QUERY_DTYPES, *FP8_DTYPES)
 
@@ -113,6 +115,9 @@ def soft_cap(softcap: float | None) -> float | None:
         raise reject("softcap", repr(softcap), "a number or None")
     if not (math.isfinite(softcap) and softcap >= 0):
         raise reject("softcap", softcap, "a finite number, 0 (off) or above")
+    # Kernels take it in float32, where anything smaller would be 0 and so mean "off".
+    if softcap and not FLOAT32.tiny <= softcap <= FLOAT32.max:
+        raise reject("softcap", softcap, f"0 (off), or {FLOAT32.tiny:.3g} to {FLOAT32.max:.3g}")
     return float(softcap) or None
 
 

@@ -104,7 +104,8 @@ struct PagedDecodeParams {
 // Sets `partition_size` and `num_partitions` from what the host knows, so that a captured graph stays valid
 // for any seq_lens that the block table can hold.
 //
-// A `requested` size above 0 is taken, rounded up to whole key tiles. With 0 partitions have at least 512
+// A `requested` size above 0 is taken, rounded up to whole key tiles, and lengthened where the grid or a
+// workspace of 1 GiB would not hold the partitions. With 0 partitions have at least 512
 // keys, or 256 where more than 15 query heads share a KV head, and there are as few of them as keep
 // `num_compute_units` evenly busy.
 void ChoosePartitions(PagedDecodeParams& params, int num_compute_units, int requested);

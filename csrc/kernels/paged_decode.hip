@@ -23,7 +23,12 @@ namespace {
 constexpr int kMaxHeadSize = 256;
 constexpr int kMaxGridZ = 65535;
 constexpr int kCombineThreads = 128;
-// Blocks of the decode kernel that a compute unit holds at once, by its registers at head size 128.
+// Elements that the vector path loads at once, of keys and queries; of values at most as many.
+constexpr int kRun = 8;
+// Bound on what small partitions of long sequences may ask for.
+constexpr std::size_t kLargestWorkspace = std::size_t{1} << 30;
+// Blocks of the decode kernel that a compute unit holds at once: at head size 128 two on an H200, by its
+// registers, and three on gfx90a and gfx942 (docs/amd_resources.md). It only steers how far to split.
 constexpr int kResidentBlocks = 2;
 // A partition costs a block's start and end and a round trip of its result: worth it from this many keys.
 constexpr int kSmallestPartition = 512;
@@ -86,7 +91,6 @@ bool IsAligned(const void* pointer, std::size_t bytes) {
 
 // Whether runs of 8 (keys, queries) or up to 8 (values) dims can each be one aligned load.
 bool CanVectorise(const PagedDecodeParams& p) {
-  constexpr int kRun = 8;
   const std::size_t cache_bytes = kRun * ElementBytes(p.cache_type);
   const bool dense = p.k_dim_stride == 1 && p.v_dim_stride == 1 && p.k_pack >= p.head_size;
   const bool strides = IsMultiple(p.q_seq_stride, kRun) && IsMultiple(p.q_token_stride, kRun) &&
@@ -103,18 +107,52 @@ void Require(bool condition, const std::string& message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
+// Everything that launchers and planners divide by or index with.
 void CheckParams(const PagedDecodeParams& p) {
+  Require(p.num_seqs >= 0 && p.q_len >= 0 && p.num_heads >= 0 && p.max_blocks >= 0,
+          "paged_decode: sizes must not be negative");
+  Require(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0,
+          "paged_decode: " + std::to_string(p.num_heads) + " query heads do not divide among " +
+              std::to_string(p.num_kv_heads) + " KV heads");
   Require(
       p.head_size >= 1 && p.head_size <= kMaxHeadSize && p.head_size_v >= 1 && p.head_size_v <= kMaxHeadSize,
       "paged_decode: head sizes are " + std::to_string(p.head_size) + " and " +
           std::to_string(p.head_size_v) + ", but must be 1 to " + std::to_string(kMaxHeadSize));
-  Require(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0,
-          "paged_decode: " + std::to_string(p.num_heads) + " query heads do not divide among " +
-              std::to_string(p.num_kv_heads) + " KV heads");
-  Require(p.num_partitions >= 1 && p.partition_size >= 1,
-          "paged_decode: num_partitions and partition_size must be at least 1");
-  Require(p.num_partitions == 1 || (p.workspace != nullptr && IsAligned(p.workspace, 16)),
-          "paged_decode: more than one partition needs a workspace, aligned to 16 bytes");
+  Require(p.block_size >= 1,
+          "paged_decode: block_size is " + std::to_string(p.block_size) + ", but must be at least 1");
+  Require(p.k_pack >= p.head_size || (p.k_pack > 0 && p.k_pack % kRun == 0),
+          "paged_decode: keys are packed by " + std::to_string(p.k_pack) + ", but must be by a multiple of " +
+              std::to_string(kRun));
+  const bool half = p.query_type == ElementType::kFloat16;
+  Require(half || p.query_type == ElementType::kBFloat16, "paged_decode: query_type is " +
+                                                              std::to_string(static_cast<int>(p.query_type)) +
+                                                              ", but must be half or bfloat16");
+  Require(p.cache_type == p.query_type || p.cache_type == ElementType::kFloat8E4M3 ||
+              p.cache_type == ElementType::kFloat8E5M2,
+          "paged_decode: cache_type is " + std::to_string(static_cast<int>(p.cache_type)) +
+              ", but must be the queries' or fp8");
+  Require(!p.avoid_matrix_unit || HYGON_HAS_FMA_FALLBACK,
+          "paged_decode: this build has no kernels without the matrix unit");
+}
+
+bool IsEmpty(const PagedDecodeParams& p) { return p.num_seqs == 0 || p.q_len == 0 || p.num_heads == 0; }
+
+int Folds(const PagedDecodeParams& p) { return CeilDivide(p.num_seqs, kMaxGridSeqs); }
+
+std::size_t WorkspaceBytes(const PagedDecodeParams& p, int num_partitions) {
+  if (num_partitions == 1) return 0;
+  const std::size_t rows = static_cast<std::size_t>(p.num_seqs) * p.q_len * p.num_heads;
+  const std::size_t parts = rows * num_partitions;
+  return ((parts + 3) / 4 * 4 + parts * p.head_size_v) * sizeof(float);
+}
+
+// The most partitions that the grid and the workspace's bound allow: longer ones do as well.
+int MostPartitions(const PagedDecodeParams& p) {
+  const std::size_t per_partition = WorkspaceBytes(p, 2) / 2 + 1;
+  const std::size_t by_memory = kLargestWorkspace / per_partition;
+  const std::size_t by_grid = kMaxGridZ / Folds(p);
+  const std::size_t most = by_memory < by_grid ? by_memory : by_grid;
+  return most > 1 ? static_cast<int>(most) : 1;
 }
 
 template <class T>
@@ -124,23 +162,19 @@ void LaunchCombine(const PagedDecodeParams& params, hipStream_t stream) {
                      params);
 }
 
+template <class T>
 void LaunchDecode(const PagedDecodeParams& params, const DecodeLaunch& launch) {
-  const bool half = params.query_type == ElementType::kFloat16;
-  Require(half || params.query_type == ElementType::kBFloat16,
-          "paged_decode: queries must be half or bfloat16");
-  if (params.cache_type == params.query_type) {
-    return half ? LaunchPagedDecode<Float16, Float16>(params, launch)
-                : LaunchPagedDecode<BFloat16, BFloat16>(params, launch);
-  }
   if (params.cache_type == ElementType::kFloat8E4M3) {
-    return half ? LaunchPagedDecode<Float16, Float8E4M3>(params, launch)
-                : LaunchPagedDecode<BFloat16, Float8E4M3>(params, launch);
+    LaunchPagedDecode<T, Float8E4M3>(params, launch);
+  } else if (params.cache_type == ElementType::kFloat8E5M2) {
+    LaunchPagedDecode<T, Float8E5M2>(params, launch);
+  } else {
+    LaunchPagedDecode<T, T>(params, launch);
   }
-  if (params.cache_type == ElementType::kFloat8E5M2) {
-    return half ? LaunchPagedDecode<Float16, Float8E5M2>(params, launch)
-                : LaunchPagedDecode<BFloat16, Float8E5M2>(params, launch);
-  }
-  Require(false, "paged_decode: a cache must have the queries' type or be fp8");
+  CheckHip(hipGetLastError(), "launching paged_decode");
+  if (params.num_partitions == 1) return;
+  LaunchCombine<T>(params, launch.stream);
+  CheckHip(hipGetLastError(), "launching paged_decode's combine");
 }
 
 }  // namespace
@@ -155,15 +189,21 @@ int NumComputeUnits() {
 }
 
 void ChoosePartitions(PagedDecodeParams& params, int num_compute_units, int requested) {
+  CheckParams(params);
+  params.num_partitions = 1;
+  params.partition_size = requested > 0 ? CeilDivide(requested, kTile) * kTile : kSmallestPartition;
   const std::int64_t capacity = static_cast<std::int64_t>(params.max_blocks) * params.block_size;
+  if (IsEmpty(params) || capacity == 0) return;
   const int group = params.num_heads / params.num_kv_heads;
+  const int bound = MostPartitions(params);
   if (requested > 0) {
-    params.partition_size = CeilDivide(requested, kTile) * kTile;
-    params.num_partitions = capacity > 0 ? CeilDivide(capacity, params.partition_size) : 1;
+    const int wanted = CeilDivide(capacity, params.partition_size);
+    params.num_partitions = wanted < bound ? wanted : bound;
     return;
   }
   params.partition_size = group >= kLargeGroup ? kSmallestPartitionOfLargeGroup : kSmallestPartition;
-  const int most = capacity > 0 ? CeilDivide(capacity, params.partition_size) : 1;
+  const int wanted = CeilDivide(capacity, params.partition_size);
+  const int most = wanted < bound ? wanted : bound;
   const int row_tiles = RowTiles(group * params.q_len);
   const std::int64_t units = static_cast<std::int64_t>(params.num_seqs) * params.num_kv_heads *
                              CeilDivide(group * params.q_len, kTile * row_tiles);
@@ -188,21 +228,21 @@ void ChoosePartitions(PagedDecodeParams& params, int num_compute_units, int requ
 }
 
 std::size_t PagedDecodeWorkspaceBytes(const PagedDecodeParams& params) {
-  if (params.num_partitions == 1) return 0;
-  const std::size_t rows = static_cast<std::size_t>(params.num_seqs) * params.q_len * params.num_heads;
-  const std::size_t parts = rows * params.num_partitions;
-  return ((parts + 3) / 4 * 4 + parts * params.head_size_v) * sizeof(float);
+  CheckParams(params);
+  return WorkspaceBytes(params, params.num_partitions);
 }
 
 void PagedDecode(const PagedDecodeParams& params, void* stream) {
   CheckParams(params);
-  if (params.num_seqs == 0 || params.q_len == 0 || params.num_heads == 0) return;
-  const int rows = params.num_heads / params.num_kv_heads * params.q_len;
-  const int folds = CeilDivide(params.num_seqs, kMaxGridSeqs);
-  const std::int64_t depth = static_cast<std::int64_t>(folds) * params.num_partitions;
+  if (IsEmpty(params)) return;
+  Require(params.num_partitions >= 1 && params.partition_size >= 1,
+          "paged_decode: num_partitions and partition_size must be at least 1");
+  Require(params.num_partitions == 1 || (params.workspace != nullptr && IsAligned(params.workspace, 16)),
+          "paged_decode: more than one partition needs a workspace, aligned to 16 bytes");
+  const std::int64_t depth = static_cast<std::int64_t>(Folds(params)) * params.num_partitions;
   Require(depth <= kMaxGridZ, "paged_decode: " + std::to_string(params.num_seqs) + " sequences in " +
-                                  std::to_string(params.num_partitions) +
-                                  " partitions exceed the grid: use a larger partition_size");
+                                  std::to_string(params.num_partitions) + " partitions exceed the grid");
+  const int rows = params.num_heads / params.num_kv_heads * params.q_len;
   DecodeLaunch launch;
   launch.row_tiles = RowTiles(rows);
   launch.stream = static_cast<hipStream_t>(stream);
@@ -210,15 +250,11 @@ void PagedDecode(const PagedDecodeParams& params, void* stream) {
   launch.grid = dim3(static_cast<unsigned>(params.num_kv_heads * CeilDivide(rows, kTile * launch.row_tiles)),
                      static_cast<unsigned>(params.num_seqs < kMaxGridSeqs ? params.num_seqs : kMaxGridSeqs),
                      static_cast<unsigned>(depth));
-  LaunchDecode(params, launch);
-  CheckHip(hipGetLastError(), "launching paged_decode");
-  if (params.num_partitions == 1) return;
   if (params.query_type == ElementType::kFloat16) {
-    LaunchCombine<Float16>(params, launch.stream);
+    LaunchDecode<Float16>(params, launch);
   } else {
-    LaunchCombine<BFloat16>(params, launch.stream);
+    LaunchDecode<BFloat16>(params, launch);
   }
-  CheckHip(hipGetLastError(), "launching paged_decode's combine");
 }
 
 }  // namespace hygon_backend

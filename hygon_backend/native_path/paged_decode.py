@@ -94,20 +94,20 @@ def run(
     params.window = min(rules.window or 0, _LARGEST_WINDOW)
     params.softcap = rules.softcap or 0.0
 
-    # A size past any length means one partition; the kernel counts tokens in 32 bits.
-    module.choose_partitions(params, min(partition_size or 0, _LARGEST_PARTITION))
-    _log.debug(
-        "paged_decode: %d partitions of at least %d keys for %d sequences of up to %d pages",
-        params.num_partitions,
-        params.partition_size,
-        params.num_seqs,
-        params.max_blocks,
-    )
-    workspace_bytes = module.paged_decode_workspace_bytes(params)
-    if workspace_bytes:
-        workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=q.device)
-        params.workspace = workspace.data_ptr()
     with call_stream(q.device) as stream:
+        # A size past any length means one partition; the kernel counts tokens in 32 bits.
+        module.choose_partitions(params, min(partition_size or 0, _LARGEST_PARTITION))
+        _log.debug(
+            "paged_decode: %d partitions of at least %d keys for %d sequences of up to %d pages",
+            params.num_partitions,
+            params.partition_size,
+            params.num_seqs,
+            params.max_blocks,
+        )
+        workspace_bytes = module.paged_decode_workspace_bytes(params)
+        if workspace_bytes:
+            workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=q.device)
+            params.workspace = workspace.data_ptr()
         module.paged_decode(params, stream)
 
 

@@ -162,6 +162,7 @@ def attention_cases() -> list[Case]:
         ({"softcap": -1.0}, "softcap is -1.0, but must be a finite number, 0 (off) or above"),
         ({"softcap": math.inf}, "softcap is inf, but must be a finite number, 0 (off) or above"),
         ({"softcap": math.nan}, "softcap is nan, but must be a finite number, 0 (off) or above"),
+        ({"softcap": 1e-60}, "softcap is 1e-60, but must be 0 (off), or 1.18e-38 to 3.4e+38"),
         ({"softcap": "30"}, "softcap is '30', but must be a number or None"),
         ({"softcap": False}, "softcap is False, but must be a number or None"),
         ({"window": 0}, f"window is 0, {window}"),

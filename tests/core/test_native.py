@@ -42,10 +42,16 @@ def test_a_module_over_emulated_kernels_serves_the_cpu_while_asked_to() -> None:
     module = ModuleType("emulation")
     with native.emulated(module):
         assert native.module_for(CPU) is module
-        assert dispatch.choose("write_kv", CPU, supported=True) is module
-        assert dispatch.choose("write_kv", CPU, supported=False) is None
+        assert dispatch.choose(CPU, supported=True) is module
+        assert dispatch.choose(CPU, supported=False) is None
     assert native.module_for(CPU) is None
-    assert counters.snapshot() == {"write_kv[emulated]": 1, "write_kv[torch]": 1}
+
+
+def test_a_served_call_is_counted_by_what_served_it() -> None:
+    module = ModuleType("kernels")
+    for device, server in ((CPU, module), (CPU, None), (CARD, module), (CARD, None)):
+        dispatch.count("write_kv", device, server)
+    assert counters.snapshot() == {"write_kv[emulated]": 1, "write_kv[native]": 1, "write_kv[torch]": 2}
 
 
 def test_a_failure_ends_the_emulation() -> None:
@@ -62,9 +68,8 @@ def test_a_card_is_served_by_an_extension_with_kernels(monkeypatch: pytest.Monke
     module = built_for("nvidia", ["kv_cache"])
     install(monkeypatch, module)
     assert native.module_for(CARD) is module
-    assert dispatch.choose("copy_blocks", CARD, supported=True) is module
-    assert dispatch.choose("copy_blocks", CARD, supported=False) is None
-    assert counters.snapshot() == {"copy_blocks[native]": 1, "copy_blocks[torch]": 1}
+    assert dispatch.choose(CARD, supported=True) is module
+    assert dispatch.choose(CARD, supported=False) is None
 
 
 def test_an_extension_without_kernels_is_an_error_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,8 +91,7 @@ def test_an_extension_that_does_not_load_is_an_error_on_a_card(
     install(monkeypatch, error)
     for supported in (True, False):
         with pytest.raises(ImportError, match=sentence):
-            dispatch.choose("write_kv", CARD, supported)
-    assert counters.snapshot() == {}
+            dispatch.choose(CARD, supported)
 
 
 def test_the_torch_path_on_a_card_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 import torch
 
 from hygon_backend import ops
-from support.emulated_ops import EmulatedOps
+from support.counted_ops import CardOps, EmulatedOps
 
 
 @dataclass(frozen=True)
@@ -60,4 +60,4 @@ BACKENDS = {
     "emulation": Backend("emulation", EmulatedOps(), torch.device("cpu"), torch.bfloat16),
 }
 if torch.cuda.is_available():
-    BACKENDS["cuda"] = Backend("cuda", ops, torch.device("cuda:0"), torch.bfloat16)
+    BACKENDS["cuda"] = Backend("cuda", CardOps(), torch.device("cuda:0"), torch.bfloat16)

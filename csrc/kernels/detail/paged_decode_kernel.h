@@ -20,13 +20,13 @@
 
 #include <hip/hip_runtime.h>
 
+#include "arch/registers.h"
 #include "fragment.h"
 #include "key_range.h"
 #include "matrix.h"
 #include "online_softmax.h"
 #include "page_table.h"
 #include "paged_decode.h"
-#include "registers.h"
 #include "shared.h"
 #include "words.h"
 
@@ -222,7 +222,7 @@ class DecodeWave {
       return LoadRun<Stored, kKeyRun, true>(row + dim, 1, kKeyRun);
     } else {
       dim = KeepInLoop(dim);
-      // A run of 8 lies within one pack, since packs hold 8 or 16 elements.
+      // A run of 8 lies within one pack, since packs hold whole runs.
       const Stored* from =
           row + dim / params_.k_pack * params_.k_pack_stride + dim % params_.k_pack * params_.k_dim_stride;
       return LoadRun<Stored, kKeyRun, false>(from, params_.k_dim_stride, params_.head_size - dim);
@@ -327,10 +327,10 @@ class DecodeWave {
         // From four keys' runs of dims to each dim's four keys.
 #pragma unroll
         for (int word = 0; word < kValueRun / 2; ++word) {
-          columns[word * 2].words[j][0] = Zip<0>(runs[0].words[word], runs[1].words[word]);
-          columns[word * 2].words[j][1] = Zip<0>(runs[2].words[word], runs[3].words[word]);
-          columns[word * 2 + 1].words[j][0] = Zip<1>(runs[0].words[word], runs[1].words[word]);
-          columns[word * 2 + 1].words[j][1] = Zip<1>(runs[2].words[word], runs[3].words[word]);
+          columns[word * 2].words[j][0] = arch::Zip<0>(runs[0].words[word], runs[1].words[word]);
+          columns[word * 2].words[j][1] = arch::Zip<0>(runs[2].words[word], runs[3].words[word]);
+          columns[word * 2 + 1].words[j][0] = arch::Zip<1>(runs[0].words[word], runs[1].words[word]);
+          columns[word * 2 + 1].words[j][1] = arch::Zip<1>(runs[2].words[word], runs[3].words[word]);
         }
       }
 #pragma unroll

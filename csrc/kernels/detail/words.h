@@ -49,17 +49,12 @@ __device__ __forceinline__ Run<T, kElements> LoadRun(const T* from, std::int64_t
 // Two floats as two elements of T, the first in the low half.
 template <class T>
 __device__ __forceinline__ std::uint32_t PackPair(float low, float high) {
-#if defined(__CUDA_ARCH__)
-  std::uint32_t packed;
   if constexpr (std::is_same_v<T, BFloat16>) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return arch::FloatsToBFloats(low, high);
   } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    static_assert(std::is_same_v<T, Float16>);
+    return arch::FloatsToHalves(low, high);
   }
-  return packed;
-#else
-  return FromFloat<T>(low).bits | static_cast<std::uint32_t>(FromFloat<T>(high).bits) << 16;
-#endif
 }
 
 // A run of stored elements as 16-bit elements of T. fp8 fits into either without rounding.
@@ -79,16 +74,6 @@ __device__ __forceinline__ Run<T, kElements> Widen(const Run<Stored, kElements>&
     }
     return wide;
   }
-}
-
-// The 16-bit element `index` (0 or 1) of two words, as one word.
-template <int kIndex>
-__device__ __forceinline__ std::uint32_t Zip(std::uint32_t first, std::uint32_t second) {
-#if defined(__CUDA_ARCH__)
-  return __byte_perm(first, second, kIndex == 0 ? 0x5410 : 0x7632);
-#else
-  return kIndex == 0 ? (first & 0xffffU) | (second << 16) : (first >> 16) | (second & 0xffff0000U);
-#endif
 }
 
 }  // namespace hygon_backend

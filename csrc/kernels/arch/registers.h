@@ -1,7 +1,7 @@
 // Holding register use down where the compiler alone spills to scratch memory. Nothing here changes what a
 // kernel computes; docs/amd_resources.md shows what it does to the registers.
-#ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_REGISTERS_H_
-#define HYGON_BACKEND_CSRC_KERNELS_DETAIL_REGISTERS_H_
+#ifndef HYGON_BACKEND_CSRC_KERNELS_ARCH_REGISTERS_H_
+#define HYGON_BACKEND_CSRC_KERNELS_ARCH_REGISTERS_H_
 
 #include <hip/hip_runtime.h>
 
@@ -27,4 +27,4 @@ __device__ __forceinline__ int KeepInLoop(int value) {
 
 }  // namespace hygon_backend
 
-#endif  // HYGON_BACKEND_CSRC_KERNELS_DETAIL_REGISTERS_H_
+#endif  // HYGON_BACKEND_CSRC_KERNELS_ARCH_REGISTERS_H_

@@ -1,8 +1,9 @@
-"""The operators served by emulated kernels, with proof that it was them who served."""
+"""The operators served by kernels, emulated or on a card, with proof that it was them who served."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -29,19 +30,46 @@ def has_kernel(operator: str, arguments: tuple[object, ...], options: dict[str, 
     return True
 
 
-class EmulatedOps:
-    """Has the functions of `hygon_backend.ops`; builds the emulation when the first is called."""
+class CountedOps:
+    """Has the functions of `hygon_backend.ops` and asserts that a call took the path it has to take."""
+
+    path: str
+    """What the counters call it when a kernel serves."""
 
     def __getattr__(self, operator: str) -> Callable[..., object]:
         function = getattr(ops, operator)
 
         def call(*arguments: object, **options: object) -> object:
-            path = "emulated" if has_kernel(operator, arguments, options) else "torch"
+            path = self.path if has_kernel(operator, arguments, options) else "torch"
             before = counters.snapshot().get(f"{operator}[{path}]", 0)
-            with native.emulated(emulated_module()):
+            with self.kernels():
                 result = function(*arguments, **options)
             after = counters.snapshot().get(f"{operator}[{path}]", 0)
             assert after == before + 1, f"{operator} was not served by the {path} path"
             return result
 
         return call
+
+    def kernels(self) -> AbstractContextManager[None]:
+        """What makes the kernels serve."""
+        raise NotImplementedError
+
+
+class EmulatedOps(CountedOps):
+    """Emulated kernels; builds the emulation when the first operator is called."""
+
+    path = "emulated"
+
+    def kernels(self) -> AbstractContextManager[None]:
+        """Lets the emulation serve the CPU."""
+        return native.emulated(emulated_module())
+
+
+class CardOps(CountedOps):
+    """The kernels of the extension module, on a card."""
+
+    path = "native"
+
+    def kernels(self) -> AbstractContextManager[None]:
+        """Nothing: on a card they serve by themselves."""
+        return nullcontext()
