@@ -121,7 +121,9 @@ def geometry(k_cache: torch.Tensor, v_cache: torch.Tensor, layout: KVLayout) -> 
         if cache.dim() != axes:
             raise reject(name, f"{cache.dim()}-dimensional", f"{axes}-dimensional in layout '{layout}'")
     if layout is KVLayout.X_PACKED and k_cache.shape[4] != pack_width(k_cache.dtype):
-        expected = f"{pack_width(k_cache.dtype)}, the elements of {k_cache.dtype} in 16 bytes"
+        expected = (
+            f"{pack_width(k_cache.dtype)}, the elements of {k_cache.dtype} in 16 bytes (layout '{layout}')"
+        )
         raise reject("the last axis of k_cache", k_cache.shape[4], expected)
     key, value = _sizes(k_cache, layout, "key"), _sizes(v_cache, layout, "value")
     for name, a, b in zip(("num_blocks", "block_size", "num_kv_heads"), key, value, strict=False):
