@@ -2,7 +2,8 @@
 # Builds for the card of this machine, then runs on it the operator cases, drawn calls, graph capture and,
 # where NVIDIA's compute-sanitizer is, its four checkers.
 #
-# Usage: tools/card_check.sh FOLDER     (python3 with torch, pytest, hypothesis, pybind11 and setuptools)
+# Usage: tools/card_check.sh FOLDER     (python3 with torch, pybind11, setuptools, hypothesis, pytest,
+# pytest-timeout and pytest-xdist)
 #
 # Leaves one log a step in FOLDER; the exit status says whether all passed. HYGON_BACKEND_TARGET chooses the
 # target where detection should not. DRAWS repeats the 2,000 drawn calls of each operator (default 3).
@@ -14,7 +15,7 @@ python=${PYTHON:-python3}
 mkdir -p "$out"
 failed=0
 
-# Runs one step in the background of the others; `wait_for` collects it.
+# Runs one step beside the others; `finish` collects them.
 declare -A pids
 start() {
   local name=$1
@@ -50,4 +51,5 @@ if command -v compute-sanitizer >/dev/null; then
   done
 fi
 finish
+tail -n 200 "$out"/*.log >"$out/all.txt"
 exit "$failed"

@@ -14,25 +14,28 @@ import sys
 from pathlib import Path
 
 
-def row_of(step: str, log: str) -> dict[str, object] | None:
-    """The record of one step: pytest's counts, or the calls that a checker watched; None for a build."""
-    tests = re.search(r"^(?:(\d+) failed, )?(\d+) passed", log, re.MULTILINE)
+def row_of(step: str, log: str) -> dict[str, object]:
+    """The record of one step: pytest's counts, the calls that a checker watched, or the step itself.
+
+    A step that did not end well and has no counts of its own counts as 0 of 1.
+    """
+    counts = {what: int(number) for number, what in re.findall(r"(\d+) (passed|failed|errors?)\b", log)}
     calls = re.search(r"^\{.*\[native\].*\}$", log, re.MULTILINE)
-    if tests:
-        passed = int(tests[2])
-        total, metric = passed + int(tests[1] or 0), "tests passed"
+    succeeded = f"passed: {step}\n" in log
+    if counts:
+        metric, good, total = "tests passed", counts.get("passed", 0), sum(counts.values())
     elif calls:
-        total, metric = sum(ast.literal_eval(calls[0]).values()), "calls without a finding"
-        passed = total if f"passed: {step}" in log else 0
+        total = sum(ast.literal_eval(calls[0]).values())
+        metric, good = "calls without a finding", total if succeeded else 0
     else:
-        return None
-    return {"case": step, "metric": metric, "ours": passed, "limit": total, "peers": {}}
+        metric, good, total = "succeeded", int(succeeded), 1
+    return {"case": step, "metric": metric, "ours": good, "limit": total, "peers": {}}
 
 
 def main(folder: str, device: str, name: str) -> None:
     """Reads FOLDER/*.log and writes NAME.json and NAME.log."""
     logs = {path.stem: path.read_text() for path in sorted(Path(folder).glob("*.log"))}
-    rows = [row for step, log in logs.items() if (row := row_of(step, log))]
+    rows = [row_of(step, log) for step, log in logs.items()]
     date = next(iter(logs.values())).splitlines()[1]
     record = {"command": "tools/card_check.sh FOLDER", "date": date, "device": device, "rows": rows}
     Path(f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")

@@ -40,6 +40,9 @@ def sweep_decode() -> None:
         problem = make_problem([3, 3], [200, 2], dtype=HALVES[0], rules=everything)
         style = PoolStyle(interleaved=True, page_gap=37)
         check_decode(card, problem, page(problem, layout, block_size, style=style), partition_size=64)
+    for block_size, length in ((1, 2500), (3, 4000)):  # more page ids than a block stages at a time
+        problem = make_problem([1, 1], [length, 5], dtype=HALVES[0], heads=(20, 1), sharpness=3)
+        check_decode(card, problem, page(problem, block_size=block_size), partition_size=1 << 20)
     for dtype, stored in itertools.product(HALVES, FP8):
         scales = {"k_scale": torch.tensor([0.25, 0.5]), "v_scale": 0.5}
         problem = make_problem([1, 1], [200, 5], dtype=dtype, cache_dtype=stored, head_size=128, **scales)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support.backends import BACKENDS
 from support.check import assert_lse, assert_output
 from support.paging import page
 from support.problem import Problem, make_problem
@@ -82,7 +81,3 @@ def test_a_graph_of_112_rows_serves_100_and_then_3() -> None:
     for count in (100, 3, 112, 1):
         lengths = [1 + 37 * row % 700 for row in range(count)]
         captured.replay(make_problem([1] * count, lengths, dtype=torch.bfloat16, seed=count))
-
-
-def test_a_card_is_among_the_backends_of_the_cases() -> None:
-    assert "cuda" in BACKENDS

@@ -1,0 +1,42 @@
+"""Decode without the matrix unit: what a card falls back to when its unit is not as assumed."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+import torch
+from support.check import assert_output
+from support.emulation import emulated_module
+from support.paging import page
+from support.problem import Rules, make_problem
+
+from hygon_backend import native, ops
+
+
+def without_matrix_unit() -> ModuleType:
+    """The emulated module, with every decode told to avoid the matrix unit."""
+    emulated = emulated_module()
+    module = ModuleType("without_matrix_unit")
+    module.__dict__.update(vars(emulated))
+
+    def make_params() -> object:
+        params = emulated.PagedDecodeParams()
+        params.avoid_matrix_unit = True
+        return params
+
+    module.PagedDecodeParams = make_params  # type: ignore[attr-defined]
+    return module
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("heads", [(4, 2), (40, 1)])
+def test_the_answer_is_the_same(dtype: torch.dtype, heads: tuple[int, int]) -> None:
+    problem = make_problem([1, 1], [70, 33], heads=heads, dtype=dtype, rules=Rules(window=50), sharpness=3)
+    paged = page(problem)
+    with native.emulated(without_matrix_unit()):
+        out = ops.paged_decode(
+            problem.q, paged.k_cache, paged.v_cache, paged.block_table, paged.seq_lens, window=50
+        )
+    assert isinstance(out, torch.Tensor)
+    assert_output(out, problem)
