@@ -258,6 +258,8 @@ def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, vali
         InvalidArgumentError: an argument has a wrong shape, dtype, device or value; nothing is
             copied then.
     """
+    if not isinstance(caches, list | tuple):
+        raise reject("caches", type(caches).__name__, "a list of at least one cache")
     if not caches:
         raise reject("caches", "empty", "a list of at least one cache")
     for index, cache in enumerate(caches):
@@ -322,6 +324,8 @@ def gather_kv(
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
     if dtype is None:
         dtype = torch.float32 if k_cache.itemsize == 1 else k_cache.dtype
+    if dtype not in validation.CACHE_DTYPES:
+        raise reject("dtype", dtype, "one of " + ", ".join(str(x) for x in validation.CACHE_DTYPES))
     cache = PagedCache(k_cache, v_cache, parsed, sizes.block_size, k_scale, v_scale)
     module = dispatch.choose(device, native_gather_kv.supports(cache, dtype))
     if module is None:
@@ -427,14 +431,15 @@ def _outputs(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Checks the caller's output buffers, or allocates them."""
     shape = (*q.shape[:-1], head_size_v)
+    inputs = {"q": q, "k_cache": cache.k_cache, "v_cache": cache.v_cache}
     if out is None:
         out = q.new_empty(shape)
     else:
         validation.check_tensor("out", out, shape, (q.dtype,), q.device)
-        inputs = {"q": q, "k_cache": cache.k_cache, "v_cache": cache.v_cache}
         validation.check_no_overlap("out", out, inputs)
     if lse is not None:
         validation.check_tensor("lse", lse, tuple(q.shape[:-1]), (torch.float32,), q.device)
+        validation.check_no_overlap("lse", lse, {**inputs, "out": out})
     elif return_lse:
         lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
     return out, lse

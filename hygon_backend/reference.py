@@ -13,6 +13,9 @@ Semantics, the same for every operator:
 * A sink is a further logit per query head with no value: it enlarges the denominator only.
 * LSE is the natural logarithm of the denominator, the sink included.
 * A row that sees no key has output 0, and LSE -inf (or the sink's logit where there is one).
+* NaN and infinity in a value spoil every query row of the call that may share a tile with it, even
+  rows that do not see the key: its weight there is 0, and 0 times NaN is NaN. Bytes past `seq_len`
+  and in front of all rows' windows belong to no row and reach none.
 * fp8 caches hold `x / scale`, saturated to the largest finite value; NaN stays NaN.
 """
 

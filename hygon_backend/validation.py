@@ -16,7 +16,9 @@ from hygon_backend.errors import InvalidArgumentError, reject
 from hygon_backend.kv_layout import CacheGeometry, KVLayout, geometry
 from hygon_backend.torch_path.scales import FP8_DTYPES, Scale
 
-FLOAT32 = torch.finfo(torch.float32)
+_SMALLEST = torch.finfo(torch.float32).tiny
+_LARGEST = 1e38
+"""Largest magnitude of a number that kernels take in float32, with room for the factor log2(e)."""
 
 QUERY_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 CACHE_DTYPES = (*QUERY_DTYPES, *FP8_DTYPES)
@@ -90,6 +92,8 @@ def check_scale(name: str, scale: Scale, num_kv_heads: int, device: torch.device
         raise reject(name, repr(scale), "None, a number or a tensor")
     if not (math.isfinite(scale) and scale > 0):
         raise reject(name, scale, "a finite number above 0")
+    if not _SMALLEST <= scale <= _LARGEST:
+        raise reject(name, scale, f"{_SMALLEST:.3g} to {_LARGEST:.3g}")
 
 
 def check_per_head(name: str, tensor: torch.Tensor | None, num_heads: int, device: torch.device) -> None:
@@ -104,6 +108,8 @@ def softmax_scale(scale: float | None, head_size: int) -> float:
         return 1.0 / math.sqrt(head_size)
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not math.isfinite(scale):
         raise reject("scale", repr(scale), "a finite number or None")
+    if abs(scale) > _LARGEST:  # the arithmetic is in float32
+        raise reject("scale", scale, f"at most {_LARGEST:.3g} in magnitude")
     return float(scale)
 
 
@@ -116,8 +122,8 @@ def soft_cap(softcap: float | None) -> float | None:
     if not (math.isfinite(softcap) and softcap >= 0):
         raise reject("softcap", softcap, "a finite number, 0 (off) or above")
     # Kernels take it in float32, where anything smaller would be 0 and so mean "off".
-    if softcap and not FLOAT32.tiny <= softcap <= FLOAT32.max:
-        raise reject("softcap", softcap, f"0 (off), or {FLOAT32.tiny:.3g} to {FLOAT32.max:.3g}")
+    if softcap and not _SMALLEST <= softcap <= _LARGEST:
+        raise reject("softcap", softcap, f"0 (off), or {_SMALLEST:.3g} to {_LARGEST:.3g}")
     return float(softcap) or None
 
 
@@ -155,6 +161,10 @@ def partition_size(requested: int | None, environment: Mapping[str, str] = os.en
 
 def check_no_overlap(name: str, tensor: torch.Tensor, others: Mapping[str, torch.Tensor]) -> None:
     """Checks that an output shares no address range with an input: it is written before all is read."""
+    if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+        raise reject(
+            f"the strides of {name}", list(tensor.stride()), "an address of its own for each element"
+        )
     start, end = _address_range(tensor)
     for other_name, other in others.items():
         other_start, other_end = _address_range(other)

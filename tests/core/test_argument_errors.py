@@ -159,10 +159,12 @@ def attention_cases() -> list[Case]:
         ({"scale": math.inf}, "scale is inf, but must be a finite number or None"),
         ({"scale": "0.1"}, "scale is '0.1', but must be a finite number or None"),
         ({"scale": True}, "scale is True, but must be a finite number or None"),
+        ({"scale": 1e39}, "scale is 1e+39, but must be at most 1e+38 in magnitude"),
+        ({"softcap": 3e38}, "softcap is 3e+38, but must be 0 (off), or 1.18e-38 to 1e+38"),
         ({"softcap": -1.0}, "softcap is -1.0, but must be a finite number, 0 (off) or above"),
         ({"softcap": math.inf}, "softcap is inf, but must be a finite number, 0 (off) or above"),
         ({"softcap": math.nan}, "softcap is nan, but must be a finite number, 0 (off) or above"),
-        ({"softcap": 1e-60}, "softcap is 1e-60, but must be 0 (off), or 1.18e-38 to 3.4e+38"),
+        ({"softcap": 1e-60}, "softcap is 1e-60, but must be 0 (off), or 1.18e-38 to 1e+38"),
         ({"softcap": "30"}, "softcap is '30', but must be a number or None"),
         ({"softcap": False}, "softcap is False, but must be a number or None"),
         ({"window": 0}, f"window is 0, {window}"),
@@ -197,6 +199,10 @@ DECODE_CASES: list[Case] = [
         "the dtype of out is torch.float16, but must be one of torch.float32",
     ),
     ({"out": meta(2, 4, 16)}, f"the device of out is {ON_META}"),
+    (
+        {"lse": torch.ones(1, 4).expand(2, 4)},
+        "the strides of lse is [0, 1], but must be an address of its own for each element",
+    ),
     ({"lse": torch.ones(2, 4).half()}, "the dtype of lse is torch.float16, but must be one of torch.float32"),
     ({"lse": meta(2, 4)}, f"the device of lse is {ON_META}"),
 ]
@@ -380,3 +386,26 @@ def test_validation_ignores_entries_that_are_never_read(operator: str) -> None:
 def test_every_documented_form_of_a_scale_is_accepted(name: str, scale: Any) -> None:  # noqa: ANN401
     for operator in ("paged_decode", "prefix_prefill", "write_kv", "gather_kv"):
         getattr(ops, operator)(**CALLS[operator](), **{name: scale})
+
+
+def test_lse_inside_another_tensor_is_refused_and_nothing_written() -> None:
+    call = CALLS["paged_decode"]()
+    q = call["q"]
+    assert isinstance(q, torch.Tensor)
+    before = q.clone()
+    call["lse"] = q.flatten()[:8].view(2, 4)
+    with pytest.raises(InvalidArgumentError, match="lse is overlapping q in memory"):
+        ops.paged_decode(**call)  # type: ignore[arg-type]
+    assert torch.equal(q, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, "float16", float])
+def test_gather_refuses_other_types(dtype: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"dtype is .+ but must be one of"):
+        ops.gather_kv(**CALLS["gather_kv"](), dtype=dtype)  # type: ignore[arg-type]
+
+
+def test_copy_blocks_takes_a_list() -> None:
+    call = CALLS["copy_blocks"]() | {"caches": torch.ones(6, 4, 2, 8)}
+    with pytest.raises(InvalidArgumentError, match="caches is Tensor, but must be a list"):
+        ops.copy_blocks(**call)  # type: ignore[arg-type]
