@@ -11,8 +11,11 @@ packages=(clang-19 lld-19 llvm-19 rocm-device-libs libamdhip64-dev libclang-rt-1
 
 # What build_support/amd_compiler.py uses of each package; a clang from elsewhere counts too.
 is_complete() {
-  command -v clang-19 llvm-cxxfilt-19 ld.lld-19 >/dev/null &&
-    [[ -e /usr/include/hip/hip_runtime.h ]] &&
+  local tool
+  for tool in clang-19 llvm-cxxfilt-19 ld.lld-19; do
+    command -v "$tool" >/dev/null || return 1
+  done
+  [[ -e /usr/include/hip/hip_runtime.h ]] &&
     compgen -G '/usr/lib/*/amdgcn/bitcode/ocml.bc' >/dev/null
 }
 
