@@ -9,7 +9,7 @@ from support.check import assert_output, run
 from support.paging import page
 from support.problem import make_problem
 
-from hygon_backend.torch_path import attention
+from hygon_backend.torch_path import attention, kv_cache
 from hygon_backend.torch_path.gather import DenseKV
 from hygon_backend.torch_path.scores import ScoreRules, attend_fused, visibility
 
@@ -68,3 +68,10 @@ def test_keys_beyond_the_range_of_the_query_type(operator: str, cache_dtype: tor
     out, _ = run(TORCH, operator, problem, page(problem))
     rounding = torch.finfo(torch.float16).eps * problem.exact.out.abs().max().item()
     assert (out.double() - problem.exact.out).abs().max().item() <= rounding
+
+
+def test_copied_pages_are_all_read_before_one_is_written() -> None:
+    """The operator rejects such a mapping where it may read it, which on a card it may not."""
+    pages = torch.arange(4).float()[:, None].repeat(1, 3)
+    kv_cache.copy_blocks([pages], torch.tensor([[0, 1], [1, 2], [2, 0]]))
+    assert pages[:, 0].tolist() == [2, 0, 1, 3]
