@@ -9,7 +9,7 @@ from support.check import assert_output, run
 from support.paging import page
 from support.problem import make_problem
 
-from hygon_backend.torch_path import attention, kv_cache
+from hygon_backend.torch_path import attention, kv_cache, scores
 from hygon_backend.torch_path.gather import DenseKV
 from hygon_backend.torch_path.scores import ScoreRules, attend_fused, visibility
 
@@ -46,17 +46,17 @@ def test_padding_is_visible_to_no_query() -> None:
 
 @pytest.mark.parametrize("operator", ["paged_decode", "prefix_prefill"])
 def test_a_requested_partition_size_is_used(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    combine_all = attention.attend_explicit
+    partitions: list[int] = []
+    combine_all = scores.combine
 
-    def spy(*arguments: object) -> tuple[torch.Tensor, torch.Tensor]:
-        sizes.append(arguments[-1])
-        return combine_all(*arguments)
+    def spy(outs: torch.Tensor, lses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        partitions.append(outs.shape[0])
+        return combine_all(outs, lses)
 
-    monkeypatch.setattr(attention, "attend_explicit", spy)
+    monkeypatch.setattr(scores, "combine", spy)
     problem = make_problem([2], [40])
     run(TORCH, operator, problem, page(problem), partition_size=16)
-    assert sizes == [16]
+    assert partitions == [3]
 
 
 @pytest.mark.parametrize("operator", ["paged_decode", "prefix_prefill"])

@@ -19,9 +19,13 @@ from hygon_backend.vllm_plugin.registration import BACKEND_PATH, register
 BLOCKS, BLOCK_SIZE, KV_HEADS, HEADS, HEAD_SIZE = 12, 8, 2, 6, 16
 
 
+SCALE = 0.4
+"""Not the default of the operators, 1 / sqrt(HEAD_SIZE), which would hide a scale that is not passed on."""
+
+
 def make_impl(**options: object) -> HygonAttentionImpl:
     """One layer's attention with six query heads on two KV heads."""
-    return HygonAttentionImpl(HEADS, HEAD_SIZE, HEAD_SIZE**-0.5, KV_HEADS, **options)
+    return HygonAttentionImpl(HEADS, HEAD_SIZE, SCALE, KV_HEADS, **options)
 
 
 def allocate(layout: KVCacheLayout, dtype: torch.dtype, layers: int = 3) -> torch.Tensor:
@@ -45,7 +49,8 @@ def run_batch(impl: HygonAttentionImpl, cache: torch.Tensor, layer: object) -> t
         [table[row, torch.arange(n) // BLOCK_SIZE] * BLOCK_SIZE + torch.arange(n) % BLOCK_SIZE
          for row, n in enumerate(seq_lens.tolist())]
     ).long()  # fmt: skip
-    impl.do_kv_cache_update(layer, prefix[0], prefix[1], cache, slots)
+    padded = torch.cat([prefix, torch.full((2, 3, KV_HEADS, HEAD_SIZE), float("nan"))], dim=1)
+    impl.do_kv_cache_update(layer, padded[0], padded[1], cache, slots)
     offsets = torch.tensor([0, *query_lens]).cumsum(0).int()
     metadata = HygonMetadata(14, 2, 2, table, seq_lens, offsets[2:] - 2)
     output = torch.full((16, HEADS, HEAD_SIZE), 7.0)  # two rows of padding
@@ -61,7 +66,7 @@ def test_every_vllm_layout_gives_the_reference_output(layout: KVCacheLayout) -> 
     k_cache, v_cache = impl._split_cache(cache)
     assert k_cache.shape == (BLOCKS, BLOCK_SIZE, KV_HEADS, HEAD_SIZE)
     assert k_cache.data_ptr() != v_cache.data_ptr()
-    expected, _ = reference.prefix_prefill(query, k_cache, v_cache, table, offsets, seq_lens)
+    expected, _ = reference.prefix_prefill(query, k_cache, v_cache, table, offsets, seq_lens, scale=SCALE)
     assert (output[:14].double() - expected).abs().max() < 1e-5
     assert (output[14:] == 7.0).all(), "padding rows are not ours to write"
 
@@ -75,10 +80,11 @@ def test_fp8_cache_honours_the_layers_scales(name: str) -> None:
     k_cache, v_cache = impl._split_cache(cache)
     dtype = torch.float8_e5m2 if name == "fp8_e5m2" else torch.float8_e4m3fn
     assert k_cache.dtype == dtype
-    stored = k_cache[table[0, 0], 0].view(torch.uint8)
-    assert torch.equal(stored, reference.quantise_fp8(prefix[0][0], dtype, 0.25).view(torch.uint8))
+    for stored, given, scale in ((k_cache, prefix[0], 0.25), (v_cache, prefix[1], 0.5)):
+        want = reference.quantise_fp8(given[0], dtype, scale)
+        assert torch.equal(stored[table[0, 0], 0].view(torch.uint8), want.view(torch.uint8))
     expected, _ = reference.prefix_prefill(
-        query, k_cache, v_cache, table, offsets, seq_lens, k_scale=0.25, v_scale=0.5
+        query, k_cache, v_cache, table, offsets, seq_lens, scale=SCALE, k_scale=0.25, v_scale=0.5
     )
     assert (output[:14].double() - expected).abs().max() < 1e-5
 
@@ -92,7 +98,7 @@ def test_modifiers_reach_the_operator() -> None:
     k_cache, v_cache = impl._split_cache(cache)
     expected, _ = reference.prefix_prefill(
         query, k_cache, v_cache, table, offsets, seq_lens,
-        window=6, softcap=3.0, sinks=sinks, alibi_slopes=torch.tensor(slopes),
+        scale=SCALE, window=6, softcap=3.0, sinks=sinks, alibi_slopes=torch.tensor(slopes),
     )  # fmt: skip
     assert (output[:14].double() - expected).abs().max() < 1e-5
 

@@ -174,6 +174,14 @@ def test_every_setting_that_vllm_can_ask_for_is_known() -> None:
         assert (found is None) == (name in served), name
 
 
+def test_bad_partition_size_is_refused_before_the_engine_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hygon_backend.vllm_plugin.platform import HygonCpuPlatform
+
+    monkeypatch.setenv("PA_PARTITION_SIZE", "many")
+    with pytest.raises(ValueError, match="PA_PARTITION_SIZE is 'many', but must be a whole number"):
+        HygonCpuPlatform.check_and_update_config(features())
+
+
 @pytest.mark.parametrize("size", [1, 24, 64, 80, 96, 128, 160, 192, 256])
 def test_head_sizes_up_to_the_limit_are_accepted(size: int) -> None:
     from hygon_backend.vllm_plugin.support import explain
