@@ -72,25 +72,25 @@ __host__ __device__ __forceinline__ Float16 FromFloat<Float16>(float value) {
 }
 
 // fp8 saturates to the largest finite value, infinities included: one overflow stored as NaN or infinity
-// would spoil every later token of its sequence.
-template <>
-__host__ __device__ __forceinline__ Float8E4M3 FromFloat<Float8E4M3>(float value) {
+// would spoil every later token of its sequence. Either format has a NaN of all ones.
+__host__ __device__ __forceinline__ std::uint8_t NarrowToFloat8(float value, int exponent_bias,
+                                                                int mantissa_bits, std::uint32_t largest) {
   const std::uint32_t bits = BitCast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & ~kFloatSign;
   const std::uint32_t sign = (bits >> 24) & 0x80U;
-  if (magnitude > kFloatInfinity) return {static_cast<std::uint8_t>(sign | 0x7fU)};
-  const std::uint32_t rounded = RoundMagnitude(magnitude, 7, 3);
-  return {static_cast<std::uint8_t>(sign | (rounded < 0x7eU ? rounded : 0x7eU))};
+  if (magnitude > kFloatInfinity) return static_cast<std::uint8_t>(sign | 0x7fU);
+  const std::uint32_t rounded = RoundMagnitude(magnitude, exponent_bias, mantissa_bits);
+  return static_cast<std::uint8_t>(sign | (rounded < largest ? rounded : largest));
+}
+
+template <>
+__host__ __device__ __forceinline__ Float8E4M3 FromFloat<Float8E4M3>(float value) {
+  return {NarrowToFloat8(value, 7, 3, 0x7eU)};
 }
 
 template <>
 __host__ __device__ __forceinline__ Float8E5M2 FromFloat<Float8E5M2>(float value) {
-  const std::uint32_t bits = BitCast<std::uint32_t>(value);
-  const std::uint32_t magnitude = bits & ~kFloatSign;
-  const std::uint32_t sign = (bits >> 24) & 0x80U;
-  if (magnitude > kFloatInfinity) return {static_cast<std::uint8_t>(sign | 0x7fU)};
-  const std::uint32_t rounded = RoundMagnitude(magnitude, 15, 2);
-  return {static_cast<std::uint8_t>(sign | (rounded < 0x7bU ? rounded : 0x7bU))};
+  return {NarrowToFloat8(value, 15, 2, 0x7bU)};
 }
 
 }  // namespace hygon_backend

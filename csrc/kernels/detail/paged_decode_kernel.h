@@ -102,13 +102,7 @@ class DecodeWave {
     // Keys that every row sees need no mask.
     all_see_from_ = params.window > 0 ? seq_len - params.window : 0;
     all_see_to_ = seq_len - params.q_len;
-#pragma unroll
-    for (int block = 0; block < kValueBlocks; ++block) {
-#pragma unroll
-      for (int part = 0; part < kValueRun; ++part) {
-        accumulators_[block][part] = Tile{};
-      }
-    }
+    ForEachAccumulator([](float& value, int, int) { value = 0.0F; });
   }
 
   // Attends to keys [start, end), every `step`-th tile of them. `page_ids` holds the pages from
@@ -137,6 +131,12 @@ class DecodeWave {
   }
 
   __device__ __forceinline__ void Rescale(const float (&rescale)[kIndices]) {
+    ForEachAccumulator([&](float& value, int j, int) { value *= rescale[j]; });
+  }
+
+  // Calls visit(value, j, slot) for this lane's accumulators: j tells the row, and `slot` numbers them.
+  template <class Visit>
+  __device__ __forceinline__ void ForEachAccumulator(Visit visit) {
 #pragma unroll
     for (int block = 0; block < kValueBlocks; ++block) {
 #pragma unroll
@@ -144,14 +144,32 @@ class DecodeWave {
 #pragma unroll
         for (int j = 0; j < kIndices; ++j) {
 #pragma unroll
-          for (float& value : accumulators_[block][part].values[j]) value *= rescale[j];
+          for (int i = 0; i < 4; ++i) {
+            visit(accumulators_[block][part].values[j][i], j,
+                  ((block * kValueRun + part) * kIndices + j) * 4 + i);
+          }
+        }
+      }
+    }
+  }
+
+  // Calls write(dim, value) for this lane's share of row j.
+  template <class Write>
+  __device__ __forceinline__ void ForEachOutput(int j, Write write) const {
+#pragma unroll
+    for (int block = 0; block < kValueBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int dim = (block * kTile + Unit::ResultColumn(quarter_, i)) * kValueRun;
+#pragma unroll
+        for (int part = 0; part < kValueRun; ++part) {
+          if (dim + part < params_.head_size_v) write(dim + part, accumulators_[block][part].values[j][i]);
         }
       }
     }
   }
 
   __device__ __forceinline__ OnlineSoftmax& softmax() { return softmax_; }
-  __device__ __forceinline__ Tile& accumulator(int block, int part) { return accumulators_[block][part]; }
 
  private:
   __device__ __forceinline__ void StageQuery(const T* q, int j, bool live) {
@@ -288,8 +306,7 @@ class DecodeWave {
 
   // Applies scale, soft cap, position bias and mask; logits come out in base 2.
   __device__ __forceinline__ void ToLogits(Tile& scores, int tile, int end) const {
-    const bool all_visible =
-        tile >= begin_ && tile >= all_see_from_ && tile + kTile - 1 <= all_see_to_ && tile + kTile <= end;
+    const bool all_visible = IsWhole(tile, end) && tile >= all_see_from_ && tile + kTile - 1 <= all_see_to_;
     const float uncap = params_.softcap == 0.0F ? 0.0F : factor_ / params_.softcap;
     const float cap = params_.softcap * kLog2E;
 #pragma unroll
@@ -384,6 +401,11 @@ __device__ __forceinline__ float* WorkspaceOutputs(const PagedDecodeParams& para
   return static_cast<float*>(params.workspace) + (count + 3) / 4 * 4;
 }
 
+// A row without keys has sum 0 and output 0; a NaN among its logits stays one.
+__device__ __forceinline__ float DivideBySum(float numerator, float sum) {
+  return sum > 0.0F ? numerator / sum : (sum == 0.0F ? 0.0F : sum);
+}
+
 // A row's final denominator: its largest logit and its sum, the sink included.
 struct Denominator {
   float maximum;
@@ -402,9 +424,7 @@ struct Denominator {
     sum = sum_in * weight + PartWeight(sink, maximum);
   }
 
-  __device__ __forceinline__ float OutputFactor() const {
-    return sum > 0.0F ? weight / sum : (sum == 0.0F ? 0.0F : sum);
-  }
+  __device__ __forceinline__ float OutputFactor() const { return DivideBySum(weight, sum); }
   __device__ __forceinline__ float NaturalLse() const {
     return sum == 0.0F ? HYGON_MINUS_INFINITY : kLn2 * (maximum + log2f(sum));
   }
@@ -413,7 +433,6 @@ struct Denominator {
 template <class T, class Stored, int kHeadSize, bool kVector, class Unit>
 __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(const PagedDecodeParams params,
                                                                              const int row_tiles) {
-  using Shape = HeadShape<kHeadSize>;
   constexpr int kAccumulatorFloats = kTile * kHeadSize;
   HYGON_SHARED(int, page_ids, kStagedPages);
   HYGON_SHARED(float, maxima, kDecodeWaves* kTile);
@@ -500,33 +519,11 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
     // Every lane keeps its own elements, so a lane of one wave adds those of its counterpart.
     float* mine = merge + ((stream % half) * row_tiles + row_tile) * kAccumulatorFloats + lane;
     if (stream >= half && stream < 2 * half) {
-#pragma unroll
-      for (int block = 0; block < Shape::kValueBlocks; ++block) {
-#pragma unroll
-        for (int part = 0; part < Shape::kValueRun; ++part) {
-          const Tile& tile = wave.accumulator(block, part);
-#pragma unroll
-          for (int element = 0; element < kIndices * 4; ++element) {
-            mine[((block * Shape::kValueRun + part) * kIndices * 4 + element) * kWaveWidth] =
-                tile.values[element / 4][element % 4];
-          }
-        }
-      }
+      wave.ForEachAccumulator([&](float& value, int, int slot) { mine[slot * kWaveWidth] = value; });
     }
     __syncthreads();
     if (stream < half) {
-#pragma unroll
-      for (int block = 0; block < Shape::kValueBlocks; ++block) {
-#pragma unroll
-        for (int part = 0; part < Shape::kValueRun; ++part) {
-          Tile& tile = wave.accumulator(block, part);
-#pragma unroll
-          for (int element = 0; element < kIndices * 4; ++element) {
-            tile.values[element / 4][element % 4] +=
-                mine[((block * Shape::kValueRun + part) * kIndices * 4 + element) * kWaveWidth];
-          }
-        }
-      }
+      wave.ForEachAccumulator([&](float& value, int, int slot) { value += mine[slot * kWaveWidth]; });
     }
     __syncthreads();
   }
@@ -546,20 +543,8 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
       const float factor = denominator.OutputFactor() * value_scale;
       T* out = static_cast<T*>(params.out) + seq * params.out_seq_stride + token * params.out_token_stride +
                head * params.out_head_stride;
-#pragma unroll
-      for (int block = 0; block < Shape::kValueBlocks; ++block) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int dim = (block * kTile + Unit::ResultColumn(quarter, i)) * Shape::kValueRun;
-#pragma unroll
-          for (int part = 0; part < Shape::kValueRun; ++part) {
-            if (dim + part < params.head_size_v) {
-              out[(dim + part) * params.out_dim_stride] =
-                  FromFloat<T>(wave.accumulator(block, part).values[j][i] * factor);
-            }
-          }
-        }
-      }
+      wave.ForEachOutput(
+          j, [&](int dim, float value) { out[dim * params.out_dim_stride] = FromFloat<T>(value * factor); });
       if (params.lse != nullptr && quarter == 0) {
         params.lse[seq * params.lse_seq_stride + token * params.lse_token_stride +
                    head * params.lse_head_stride] = denominator.NaturalLse();
@@ -567,21 +552,9 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
     } else {
       const std::int64_t slot = WorkspaceRow(params, seq, token, head) * params.num_partitions + partition;
       const float sum = softmax.sum[j];
-      const float factor = sum > 0.0F ? value_scale / sum : (sum == 0.0F ? 0.0F : sum);
+      const float factor = DivideBySum(value_scale, sum);
       float* out = WorkspaceOutputs(params) + slot * params.head_size_v;
-#pragma unroll
-      for (int block = 0; block < Shape::kValueBlocks; ++block) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int dim = (block * kTile + Unit::ResultColumn(quarter, i)) * Shape::kValueRun;
-#pragma unroll
-          for (int part = 0; part < Shape::kValueRun; ++part) {
-            if (dim + part < params.head_size_v) {
-              out[dim + part] = wave.accumulator(block, part).values[j][i] * factor;
-            }
-          }
-        }
-      }
+      wave.ForEachOutput(j, [&](int dim, float value) { out[dim] = value * factor; });
       if (quarter == 0) {
         WorkspaceLse(params)[slot] = sum == 0.0F ? HYGON_MINUS_INFINITY : softmax.maximum[j] + log2f(sum);
       }
