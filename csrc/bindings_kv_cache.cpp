@@ -88,7 +88,6 @@ void SetAxes(CopyBlocksParams& params, const Axes& axes) {
 
 void BindCopy(py::module_& module) {
   using Params = CopyBlocksParams;
-  module.attr("MAX_PAGE_AXES") = kMaxPageAxes;
   ParamsClass<Params>(module, "CopyBlocksParams")
       .Pointer("cache", &Params::cache)
       .Field("block_stride_bytes", &Params::block_stride_bytes)

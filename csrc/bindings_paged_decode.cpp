@@ -81,13 +81,7 @@ void BindPagedDecode(py::module_& module) {
       "Sets partition_size and num_partitions for the current device; requested 0 lets it choose.");
   module.def("paged_decode_workspace_bytes", &PagedDecodeWorkspaceBytes, py::arg("params"),
              "Bytes of device memory that paged_decode needs as workspace.");
-  module.def(
-      "paged_decode",
-      [](const Params& params, std::uintptr_t stream) {
-        PagedDecode(params, reinterpret_cast<void*>(stream));
-      },
-      py::arg("params"), py::arg("stream"), py::call_guard<py::gil_scoped_release>(),
-      "Enqueues paged decode attention on a stream.");
+  DefineCall(module, "paged_decode", &PagedDecode, "Enqueues paged decode attention on a stream.");
 }
 
 }  // namespace hygon_backend

@@ -327,13 +327,15 @@ def gather_kv(
     if dtype not in validation.CACHE_DTYPES:
         raise reject("dtype", dtype, "one of " + ", ".join(str(x) for x in validation.CACHE_DTYPES))
     cache = PagedCache(k_cache, v_cache, parsed, sizes.block_size, k_scale, v_scale)
+    cu_seqlens_k = torch.zeros(len(seq_lens) + 1, dtype=torch.int32, device=device)
+    torch.cumsum(seq_lens, 0, dtype=torch.int32, out=cu_seqlens_k[1:])
     module = dispatch.choose(device, native_gather_kv.supports(cache, dtype))
     if module is None:
-        gathered = kv_cache.gather_kv(cache, block_table, seq_lens, dtype)
+        keys, values = kv_cache.gather_kv(cache, sizes, block_table, seq_lens, dtype)
     else:
-        gathered = native_gather_kv.run(module, cache, sizes, block_table, seq_lens, dtype)
+        keys, values = native_gather_kv.run(module, cache, sizes, block_table, seq_lens, cu_seqlens_k, dtype)
     dispatch.count("gather_kv", device, module)
-    return gathered
+    return keys, values, cu_seqlens_k
 
 
 def merge_states(

@@ -160,7 +160,10 @@ def partition_size(requested: int | None, environment: Mapping[str, str] = os.en
 
 
 def check_no_overlap(name: str, tensor: torch.Tensor, others: Mapping[str, torch.Tensor]) -> None:
-    """Checks that an output shares no address range with an input: it is written before all is read."""
+    """Checks that an output's elements lie apart from each other and from all inputs.
+
+    It is written before all inputs are read.
+    """
     if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
         raise reject(
             f"the strides of {name}", list(tensor.stride()), "an address of its own for each element"

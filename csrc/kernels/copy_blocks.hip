@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 
 #include "detail/launch_check.h"
 #include "detail/page_table.h"
+#include "detail/require.h"
 #include "kv_cache.h"
 
 namespace hygon_backend {
@@ -93,9 +93,7 @@ std::uint64_t AlignmentBits(const CopyBlocksParams& params) {
 }  // namespace
 
 void CopyBlocks(const CopyBlocksParams& params, void* stream) {
-  if (params.num_axes < 0 || params.num_axes > kMaxPageAxes) {
-    throw std::invalid_argument("copy_blocks: a page has too many axes");
-  }
+  Require(params.num_axes >= 0 && params.num_axes <= kMaxPageAxes, "copy_blocks: a page has too many axes");
   std::int64_t rows = 1;
   for (int axis = 0; axis < params.num_axes; ++axis) rows *= params.axis_sizes[axis];
   if (params.num_pairs == 0 || rows == 0 || params.row_bytes == 0) return;

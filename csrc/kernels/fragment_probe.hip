@@ -12,8 +12,10 @@
 #include <memory>
 #include <stdexcept>
 
+#include "detail/device_memory.h"
 #include "detail/launch_check.h"
 #include "detail/matrix.h"
+#include "detail/words.h"
 #include "fragment_probe.h"
 
 namespace hygon_backend {
@@ -52,11 +54,6 @@ __device__ __forceinline__ float ColumnValue(int test_case, int column, int k) {
 }
 
 template <class T>
-__device__ __forceinline__ std::uint32_t Pair(float low, float high) {
-  return FromFloat<T>(low).bits | static_cast<std::uint32_t>(FromFloat<T>(high).bits) << 16;
-}
-
-template <class T>
 __global__ void FragmentProbeKernel(ProbeResult* result, const int step) {
   const int lane = LaneIndex();
   const int quarter = OperandQuarter(step, lane);
@@ -68,9 +65,9 @@ __global__ void FragmentProbeKernel(ProbeResult* result, const int step) {
 #pragma unroll
       for (int word = 0; word < 2; ++word) {
         const int k = quarter * 4 + word * 2;
-        rows.words[j][word] = Pair<T>(RowValue(test_case, index, k), RowValue(test_case, index, k + 1));
+        rows.words[j][word] = PackPair<T>(RowValue(test_case, index, k), RowValue(test_case, index, k + 1));
         columns.words[j][word] =
-            Pair<T>(ColumnValue(test_case, index, k), ColumnValue(test_case, index, k + 1));
+            PackPair<T>(ColumnValue(test_case, index, k), ColumnValue(test_case, index, k + 1));
       }
     }
     Tile tile = {};
@@ -162,16 +159,9 @@ bool Recover(const ProbeResult& result, Places& places) {
   return sensible;
 }
 
-struct DeviceDeleter {
-  // A destructor cannot report, and an error that matters shows up in the next call.
-  void operator()(ProbeResult* pointer) const { static_cast<void>(hipFree(pointer)); }
-};
-
 template <class T>
 std::unique_ptr<ProbeResult> Run(int step) {
-  void* memory = nullptr;
-  CheckHip(hipMalloc(&memory, sizeof(ProbeResult)), "hipMalloc");
-  const std::unique_ptr<ProbeResult, DeviceDeleter> on_device(static_cast<ProbeResult*>(memory));
+  const auto on_device = AllocateOnDevice<ProbeResult>();
   hipLaunchKernelGGL(FragmentProbeKernel<T>, dim3(1), dim3(kWaveWidth), 0, nullptr, on_device.get(), step);
   CheckHip(hipGetLastError(), "launching the fragment probe");
   auto result = std::make_unique<ProbeResult>();

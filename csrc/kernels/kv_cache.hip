@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
+#include <type_traits>
 
 #include "detail/convert_run.h"
 #include "detail/launch_check.h"
 #include "detail/numeric.h"
 #include "detail/page_table.h"
+#include "detail/require.h"
 #include "kv_cache.h"
 
 namespace hygon_backend {
@@ -129,10 +129,6 @@ __global__ __launch_bounds__(kThreads) void GatherKernel(const Planes planes, co
       });
 }
 
-bool IsAligned(const void* pointer, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
-}
-
 template <class Token, class Cached>
 bool CanVectorise(const KvPart& p) {
   constexpr int kRun = kRunElements<Token, Cached>;
@@ -156,18 +152,13 @@ Plane MakePlane(const KvPart& part, int num_heads) {
   return plane;
 }
 
-void Require(bool condition, const std::string& message) {
-  if (!condition) throw std::invalid_argument(message);
-}
-
 // Enqueues `launch(planes, grid)`, whose kernel is for these two types.
 template <class Token, class Cached, class Params, class Launch>
 void LaunchPlanes(const Params& params, const char* name, Launch launch) {
   constexpr int kRun = kRunElements<Token, Cached>;
   for (const KvPart* part : {&params.k, &params.v}) {
-    Require(part->pack >= part->head_size || part->pack % kRun == 0,
-            std::string(name) + ": dims are interleaved in packs of " + std::to_string(part->pack) +
-                ", but must be in multiples of " + std::to_string(kRun));
+    Require(part->pack >= part->head_size || part->pack % kRun == 0, name,
+            ": dims are interleaved in packs of ", part->pack, ", but must be in multiples of ", kRun);
   }
   Planes planes = {{MakePlane<Token, Cached>(params.k, params.num_heads),
                     MakePlane<Token, Cached>(params.v, params.num_heads)}};
@@ -175,7 +166,7 @@ void LaunchPlanes(const Params& params, const char* name, Launch launch) {
   const int together = std::min(planes.plane[0].tokens_per_block, planes.plane[1].tokens_per_block);
   planes.plane[0].tokens_per_block = planes.plane[1].tokens_per_block = together;
   const std::int64_t blocks = (params.num_tokens + together - 1) / together;
-  Require(blocks <= kMaxGridX, std::string(name) + ": too many tokens for one call");
+  Require(blocks <= kMaxGridX, name, ": too many tokens for one call");
   launch(planes, dim3(static_cast<unsigned>(blocks), 2));
   CheckHip(hipGetLastError(), name);
 }
@@ -191,7 +182,7 @@ void WithTokenType(ElementType type, const char* name, Visit visit) {
     case ElementType::kBFloat16:
       return visit(BFloat16{});
     default:
-      Require(false, std::string(name) + ": tokens must be float32, half or bfloat16");
+      Require(false, name, ": tokens must be float32, half or bfloat16");
   }
 }
 

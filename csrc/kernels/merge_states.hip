@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <stdexcept>
 
 #include "detail/convert_run.h"
 #include "detail/launch_check.h"
 #include "detail/numeric.h"
+#include "detail/require.h"
 #include "merge_states.h"
 
 namespace hygon_backend {
@@ -88,7 +88,7 @@ template <class T>
 bool CanVectorise(const AttentionState& state, int head_size) {
   constexpr int kRun = kRunElements<T, T>;
   return state.out_dim_stride == 1 && head_size % kRun == 0 && state.out_token_stride % kRun == 0 &&
-         state.out_head_stride % kRun == 0 && reinterpret_cast<std::uintptr_t>(state.out) % kVectorBytes == 0;
+         state.out_head_stride % kRun == 0 && IsAligned(state.out, kVectorBytes);
 }
 
 template <class T>
@@ -103,7 +103,7 @@ void Launch(const MergeStatesParams& params, hipStream_t stream) {
                  CanVectorise<T>(params.merged, params.head_size);
   const std::int64_t rows = params.num_tokens * params.num_heads;
   const std::int64_t blocks = (rows + split.rows_per_block - 1) / split.rows_per_block;
-  if (blocks > kMaxGridX) throw std::invalid_argument("merge_states: too many rows for one call");
+  Require(blocks <= kMaxGridX, "merge_states: too many rows for one call");
   hipLaunchKernelGGL(MergeKernel<T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, stream, params,
                      split);
 }
@@ -124,7 +124,7 @@ void MergeStates(const MergeStatesParams& params, void* stream) {
       Launch<BFloat16>(params, hip_stream);
       break;
     default:
-      throw std::invalid_argument("merge_states: outputs must be float32, half or bfloat16");
+      Require(false, "merge_states: outputs must be float32, half or bfloat16");
   }
   CheckHip(hipGetLastError(), "merge_states");
 }

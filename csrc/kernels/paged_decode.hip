@@ -2,11 +2,10 @@
 #include <hip/hip_runtime.h>
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 #include "detail/launch_check.h"
 #include "detail/paged_decode_launch.h"
+#include "detail/require.h"
 #include "paged_decode.h"
 
 namespace hygon_backend {
@@ -85,10 +84,6 @@ __global__ __launch_bounds__(kCombineThreads) void CombineKernel(const PagedDeco
 
 bool IsMultiple(std::int64_t value, std::int64_t factor) { return value % factor == 0; }
 
-bool IsAligned(const void* pointer, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
-}
-
 // Whether runs of 8 (keys, queries) or up to 8 (values) dims can each be one aligned load.
 bool CanVectorise(const PagedDecodeParams& p) {
   const std::size_t cache_bytes = kRun * ElementBytes(p.cache_type);
@@ -103,34 +98,25 @@ bool CanVectorise(const PagedDecodeParams& p) {
          IsAligned(p.v_cache, cache_bytes);
 }
 
-void Require(bool condition, const std::string& message) {
-  if (!condition) throw std::invalid_argument(message);
-}
-
 // Everything that launchers and planners divide by or index with.
 void CheckParams(const PagedDecodeParams& p) {
   Require(p.num_seqs >= 0 && p.q_len >= 0 && p.num_heads >= 0 && p.max_blocks >= 0,
           "paged_decode: sizes must not be negative");
-  Require(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0,
-          "paged_decode: " + std::to_string(p.num_heads) + " query heads do not divide among " +
-              std::to_string(p.num_kv_heads) + " KV heads");
+  Require(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "paged_decode: ", p.num_heads,
+          " query heads do not divide among ", p.num_kv_heads, " KV heads");
   Require(
       p.head_size >= 1 && p.head_size <= kMaxHeadSize && p.head_size_v >= 1 && p.head_size_v <= kMaxHeadSize,
-      "paged_decode: head sizes are " + std::to_string(p.head_size) + " and " +
-          std::to_string(p.head_size_v) + ", but must be 1 to " + std::to_string(kMaxHeadSize));
-  Require(p.block_size >= 1,
-          "paged_decode: block_size is " + std::to_string(p.block_size) + ", but must be at least 1");
+      "paged_decode: head sizes are ", p.head_size, " and ", p.head_size_v, ", but must be 1 to ",
+      kMaxHeadSize);
+  Require(p.block_size >= 1, "paged_decode: block_size is ", p.block_size, ", but must be at least 1");
   Require(p.k_pack >= p.head_size || (p.k_pack > 0 && p.k_pack % kRun == 0),
-          "paged_decode: keys are packed by " + std::to_string(p.k_pack) + ", but must be by a multiple of " +
-              std::to_string(kRun));
-  const bool half = p.query_type == ElementType::kFloat16;
-  Require(half || p.query_type == ElementType::kBFloat16, "paged_decode: query_type is " +
-                                                              std::to_string(static_cast<int>(p.query_type)) +
-                                                              ", but must be half or bfloat16");
+          "paged_decode: keys are packed by ", p.k_pack, ", but must be by a multiple of ", kRun);
+  Require(p.query_type == ElementType::kFloat16 || p.query_type == ElementType::kBFloat16,
+          "paged_decode: query_type is ", static_cast<int>(p.query_type), ", but must be half or bfloat16");
   Require(p.cache_type == p.query_type || p.cache_type == ElementType::kFloat8E4M3 ||
               p.cache_type == ElementType::kFloat8E5M2,
-          "paged_decode: cache_type is " + std::to_string(static_cast<int>(p.cache_type)) +
-              ", but must be the queries' or fp8");
+          "paged_decode: cache_type is ", static_cast<int>(p.cache_type),
+          ", but must be the queries' or fp8");
   Require(!p.avoid_matrix_unit || HYGON_HAS_FMA_FALLBACK,
           "paged_decode: this build has no kernels without the matrix unit");
 }
@@ -240,8 +226,8 @@ void PagedDecode(const PagedDecodeParams& params, void* stream) {
   Require(params.num_partitions == 1 || (params.workspace != nullptr && IsAligned(params.workspace, 16)),
           "paged_decode: more than one partition needs a workspace, aligned to 16 bytes");
   const std::int64_t depth = static_cast<std::int64_t>(Folds(params)) * params.num_partitions;
-  Require(depth <= kMaxGridZ, "paged_decode: " + std::to_string(params.num_seqs) + " sequences in " +
-                                  std::to_string(params.num_partitions) + " partitions exceed the grid");
+  Require(depth <= kMaxGridZ, "paged_decode: ", params.num_seqs, " sequences in ", params.num_partitions,
+          " partitions exceed the grid");
   const int rows = params.num_heads / params.num_kv_heads * params.q_len;
   DecodeLaunch launch;
   launch.row_tiles = RowTiles(rows);

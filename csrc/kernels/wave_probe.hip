@@ -1,9 +1,7 @@
 #include <hip/hip_runtime.h>
 
-#include <memory>
-#include <stdexcept>
-#include <string>
-
+#include "detail/device_memory.h"
+#include "detail/launch_check.h"
 #include "wave_probe.h"
 
 namespace hygon_backend {
@@ -11,31 +9,14 @@ namespace {
 
 __global__ void WriteWaveWidth(int* width) { *width = warpSize; }
 
-void Check(hipError_t status, const char* call) {
-  if (status != hipSuccess) {
-    throw std::runtime_error(std::string(call) + " failed: " + hipGetErrorString(status));
-  }
-}
-
-struct DeviceDeleter {
-  // A destructor cannot report, and an error that matters shows up in the next call.
-  void operator()(int* pointer) const { static_cast<void>(hipFree(pointer)); }
-};
-
-std::unique_ptr<int, DeviceDeleter> AllocateDeviceInt() {
-  void* memory = nullptr;
-  Check(hipMalloc(&memory, sizeof(int)), "hipMalloc");
-  return std::unique_ptr<int, DeviceDeleter>(static_cast<int*>(memory));
-}
-
 }  // namespace
 
 int ProbeWaveWidth() {
-  const auto device_width = AllocateDeviceInt();
+  const auto device_width = AllocateOnDevice<int>();
   hipLaunchKernelGGL(WriteWaveWidth, dim3(1), dim3(1), 0, nullptr, device_width.get());
-  Check(hipGetLastError(), "hipLaunchKernelGGL");
+  CheckHip(hipGetLastError(), "hipLaunchKernelGGL");
   int width = 0;
-  Check(hipMemcpy(&width, device_width.get(), sizeof(width), hipMemcpyDeviceToHost), "hipMemcpy");
+  CheckHip(hipMemcpy(&width, device_width.get(), sizeof(width), hipMemcpyDeviceToHost), "hipMemcpy");
   return width;
 }
 

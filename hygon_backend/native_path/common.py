@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from hygon_backend.kv_layout import KVLayout, Part, token_major_view
 from hygon_backend.torch_path.scales import Scale
 
 Struct = Any
@@ -42,6 +44,31 @@ def set_index(params: Struct, name: str, tensor: torch.Tensor) -> None:
     else:
         setattr(params, f"{name}_seq_stride", tensor.stride(0))
         setattr(params, f"{name}_column_stride", tensor.stride(1))
+
+
+@dataclass(frozen=True)
+class CacheStrides:
+    """Where the elements of a paged cache lie, whatever its layout; strides count elements.
+
+    Element (block, token, head, dim) lies at `block * self.block + token * self.token + head * self.head
+    + dim // pack * pack_stride + dim % pack * self.dim`. `pack` is 0 where dims are not interleaved.
+    """
+
+    block: int
+    token: int
+    head: int
+    dim: int
+    pack_stride: int = 0
+    pack: int = 0
+
+
+def cache_strides(cache: torch.Tensor, layout: KVLayout, part: Part) -> CacheStrides:
+    """Reads the strides off a key or value cache."""
+    view = token_major_view(cache, layout, part)
+    block, token, head, *dims = view.stride()
+    if len(dims) == 1:
+        return CacheStrides(block, token, head, dims[0])
+    return CacheStrides(block, token, head, dims[1], dims[0], view.shape[4])
 
 
 def set_scale(params: Struct, name: str, scale: Scale, keep: list[torch.Tensor]) -> None:

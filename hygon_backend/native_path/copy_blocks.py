@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from types import ModuleType
 
 import torch
@@ -28,14 +29,19 @@ class PageShape:
 
 def page_shape(cache: torch.Tensor) -> PageShape:
     """Describes the pages of `cache`, whose first axis is the page, by as few axes as possible."""
+    return _page_shape(cache.shape[1:], cache.stride()[1:], cache.itemsize)
+
+
+@lru_cache  # the layers of a model share one shape, call after call
+def _page_shape(sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> PageShape:
     axes = [
-        (size, stride * cache.itemsize)
-        for size, stride in zip(cache.shape[1:], cache.stride()[1:], strict=True)
+        (size, stride * itemsize)
+        for size, stride in zip(sizes, strides, strict=True)
         # An axis of stride 0 shows the same bytes again.
         if size != 1 and (stride != 0 or size == 0)
     ]
     axes.sort(key=lambda axis: axis[1])
-    row_bytes = cache.itemsize
+    row_bytes = itemsize
     while axes and axes[0][1] == row_bytes:
         row_bytes *= axes.pop(0)[0]
     merged: list[tuple[int, int]] = []

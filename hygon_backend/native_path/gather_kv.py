@@ -25,8 +25,9 @@ def run(
     sizes: CacheGeometry,
     block_table: torch.Tensor,
     seq_lens: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
     dtype: torch.dtype,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Gathers all sequences' keys and values.
 
     Waits for the device once, to read the sum of the lengths, which is the size of the result.
@@ -37,14 +38,13 @@ def run(
         sizes: its sizes.
         block_table: `[S, max_blocks]`.
         seq_lens: `[S]`.
+        cu_seqlens_k: `[S + 1]` int32, their prefix sums, dense.
         dtype: element type of the result.
 
     Returns:
-        keys `[sum(seq_lens), Hkv, D]`, values `[sum(seq_lens), Hkv, Dv]`, cu_seqlens_k `[S + 1]` int32.
+        keys `[sum(seq_lens), Hkv, D]` and values `[sum(seq_lens), Hkv, Dv]`.
     """
     device = seq_lens.device
-    cu_seqlens_k = torch.zeros(len(seq_lens) + 1, dtype=torch.int32, device=device)
-    torch.cumsum(seq_lens, 0, dtype=torch.int32, out=cu_seqlens_k[1:])
     total = int(cu_seqlens_k[-1])
     keys = torch.empty(total, sizes.num_kv_heads, sizes.head_size, dtype=dtype, device=device)
     values = torch.empty(total, sizes.num_kv_heads, sizes.head_size_v, dtype=dtype, device=device)
@@ -63,4 +63,4 @@ def run(
     params.block_size = cache.block_size
     with call_stream(device) as stream:
         module.gather_kv(params, stream)
-    return keys, values, cu_seqlens_k
+    return keys, values

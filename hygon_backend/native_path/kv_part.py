@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from hygon_backend.kv_layout import KVLayout, Part, token_major_view
-from hygon_backend.native_path.common import Struct, set_scale
+from hygon_backend.kv_layout import KVLayout, Part
+from hygon_backend.native_path.common import Struct, cache_strides, set_scale
 from hygon_backend.torch_path.scales import Scale
 
 
@@ -33,14 +33,13 @@ def set_part(
     part_params.token_stride, part_params.head_stride, part_params.dim_stride = tokens.stride()
     part_params.head_size = tokens.shape[2]
 
-    view = token_major_view(cache, layout, part)
-    part_params.cache = view.data_ptr()
-    block, token, head, *dims = view.stride()
-    part_params.block_stride = block
-    part_params.cache_token_stride = token
-    part_params.cache_head_stride = head
-    part_params.cache_dim_stride = dims[-1]
-    if len(dims) == 2:
-        part_params.pack_stride = dims[0]
-        part_params.pack = view.shape[4]
+    strides = cache_strides(cache, layout, part)
+    part_params.cache = cache.data_ptr()
+    part_params.block_stride = strides.block
+    part_params.cache_token_stride = strides.token
+    part_params.cache_head_stride = strides.head
+    part_params.cache_dim_stride = strides.dim
+    if strides.pack:
+        part_params.pack_stride = strides.pack_stride
+        part_params.pack = strides.pack
     set_scale(part_params, "scale", scale, keep)

@@ -7,8 +7,15 @@ from types import ModuleType
 
 import torch
 
-from hygon_backend.kv_layout import KVLayout
-from hygon_backend.native_path.common import ELEMENT_TYPES, call_stream, set_index, set_scale
+from hygon_backend.kv_layout import token_major_view
+from hygon_backend.native_path.common import (
+    ELEMENT_TYPES,
+    Struct,
+    cache_strides,
+    call_stream,
+    set_index,
+    set_scale,
+)
 from hygon_backend.torch_path.gather import PagedCache
 from hygon_backend.torch_path.scales import FP8_DTYPES
 from hygon_backend.torch_path.scores import ScoreRules
@@ -111,28 +118,21 @@ def run(
         module.paged_decode(params, stream)
 
 
-def _describe_cache(params: object, cache: PagedCache) -> None:
+def _describe_cache(params: Struct, cache: PagedCache) -> None:
     """Fills in pointers, element type and strides of the key and value caches."""
-    k_cache, v_cache = cache.k_cache, cache.v_cache
-    fields: dict[str, int] = {
-        "k_cache": k_cache.data_ptr(),
-        "v_cache": v_cache.data_ptr(),
-        "cache_type": ELEMENT_TYPES[k_cache.dtype],
-        "block_size": cache.block_size,
-    }
-    if cache.layout is KVLayout.BSHD:
-        names: tuple[str, ...] = ("block_stride", "token_stride", "head_stride", "dim_stride")
-        fields["num_kv_heads"] = k_cache.shape[2]
-    else:
-        names = ("block_stride", "head_stride", "token_stride", "dim_stride")
-        fields["num_kv_heads"] = k_cache.shape[1]
-    value_names = names
-    if cache.layout in (KVLayout.BHSD_VT, KVLayout.X_PACKED):
-        value_names = ("block_stride", "head_stride", "dim_stride", "token_stride")
-    if cache.layout is KVLayout.X_PACKED:
-        names = ("block_stride", "head_stride", "pack_stride", "token_stride", "dim_stride")
-        fields["k_pack"] = k_cache.shape[4]
-    fields |= {f"k_{name}": stride for name, stride in zip(names, k_cache.stride(), strict=True)}
-    fields |= {f"v_{name}": stride for name, stride in zip(value_names, v_cache.stride(), strict=True)}
-    for name, value in fields.items():
-        setattr(params, name, value)
+    params.k_cache, params.v_cache = cache.k_cache.data_ptr(), cache.v_cache.data_ptr()
+    params.cache_type = ELEMENT_TYPES[cache.k_cache.dtype]
+    params.block_size = cache.block_size
+    params.num_kv_heads = token_major_view(cache.k_cache, cache.layout, "key").shape[2]
+    keys = cache_strides(cache.k_cache, cache.layout, "key")
+    params.k_block_stride, params.k_token_stride, params.k_head_stride = keys.block, keys.token, keys.head
+    params.k_dim_stride = keys.dim
+    if keys.pack:
+        params.k_pack, params.k_pack_stride = keys.pack, keys.pack_stride
+    values = cache_strides(cache.v_cache, cache.layout, "value")
+    params.v_block_stride, params.v_token_stride, params.v_head_stride = (
+        values.block,
+        values.token,
+        values.head,
+    )
+    params.v_dim_stride = values.dim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hygon_backend.kv_layout import KVLayout, Part, token_major_view
+from hygon_backend.kv_layout import CacheGeometry, KVLayout, Part, token_major_view
 from hygon_backend.torch_path.gather import PagedCache, gather_dense
 from hygon_backend.torch_path.scales import Scale, quantise
 
@@ -47,23 +47,20 @@ def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor) -> None
 
 
 def gather_kv(
-    cache: PagedCache, block_table: torch.Tensor, seq_lens: torch.Tensor, dtype: torch.dtype
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Packs all sequences' keys and values: `[sum(seq_lens), H, D]` each, and cu_seqlens_k."""
+    cache: PagedCache,
+    sizes: CacheGeometry,
+    block_table: torch.Tensor,
+    seq_lens: torch.Tensor,
+    dtype: torch.dtype,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Packs all sequences' keys and values: `[sum(seq_lens), H, D]` each."""
+    heads = sizes.num_kv_heads
+    keys = [cache.k_cache.new_empty(0, heads, sizes.head_size, dtype=dtype)]
+    values = [cache.v_cache.new_empty(0, heads, sizes.head_size_v, dtype=dtype)]
     lengths: list[int] = seq_lens.tolist()
-    keys, values = [], []
     for row, length in enumerate(lengths):
         if length > 0:
             kv = gather_dense(cache, block_table[row : row + 1], [0], [length], dtype)
             keys.append(kv.k[0])
             values.append(kv.v[0])
-    cu_seqlens_k = torch.zeros(len(lengths) + 1, dtype=torch.int32, device=seq_lens.device)
-    torch.cumsum(seq_lens, 0, dtype=torch.int32, out=cu_seqlens_k[1:])
-    if not keys:
-        views = [
-            token_major_view(cache.k_cache, cache.layout, "key").flatten(3),
-            token_major_view(cache.v_cache, cache.layout, "value").flatten(3),
-        ]
-        empty_k, empty_v = (view.new_empty(0, *view.shape[2:], dtype=dtype) for view in views)
-        return empty_k, empty_v, cu_seqlens_k
-    return torch.cat(keys), torch.cat(values), cu_seqlens_k
+    return torch.cat(keys), torch.cat(values)

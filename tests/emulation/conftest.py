@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 from emulator_programs import PLAIN, PORTABLE, PROGRAMS, SANITIZED, Build, Compiler, Program
 
@@ -23,34 +25,22 @@ def _program(compiler: Compiler, name: str, build: Build) -> Program:
     return Program(compiler.program([PROGRAMS / f"{name}.hip"], build))
 
 
-@pytest.fixture
-def indices(compiler: Compiler, build: Build) -> Program:
-    return _program(compiler, "indices", build)
+def _program_fixture(name: str) -> Callable[[Compiler, Build], Program]:
+    """A fixture of the program of that name, in each build."""
+
+    @pytest.fixture
+    def program(compiler: Compiler, build: Build) -> Program:
+        return _program(compiler, name, build)
+
+    return program
 
 
-@pytest.fixture
-def barriers(compiler: Compiler, build: Build) -> Program:
-    return _program(compiler, "barriers", build)
-
-
-@pytest.fixture
-def exchanges(compiler: Compiler, build: Build) -> Program:
-    return _program(compiler, "exchanges", build)
-
-
-@pytest.fixture
-def lds(compiler: Compiler, build: Build) -> Program:
-    return _program(compiler, "lds", build)
-
-
-@pytest.fixture
-def launches(compiler: Compiler, build: Build) -> Program:
-    return _program(compiler, "launches", build)
-
-
-@pytest.fixture
-def broken_rules(compiler: Compiler, build: Build) -> Program:
-    return _program(compiler, "broken_rules", build)
+indices = _program_fixture("indices")
+barriers = _program_fixture("barriers")
+exchanges = _program_fixture("exchanges")
+lds = _program_fixture("lds")
+launches = _program_fixture("launches")
+broken_rules = _program_fixture("broken_rules")
 
 
 @pytest.fixture
