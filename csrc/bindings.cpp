@@ -54,5 +54,6 @@ PYBIND11_MODULE(HYGON_MODULE_NAME, module) {
   hygon_backend::BindKvCache(module);
   hygon_backend::BindMergeStates(module);
   hygon_backend::BindPagedDecode(module);
+  hygon_backend::BindPrefixPrefill(module);
 #endif
 }

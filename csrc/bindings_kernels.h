@@ -10,6 +10,7 @@ void BindFragmentProbe(pybind11::module_& module);
 void BindKvCache(pybind11::module_& module);
 void BindMergeStates(pybind11::module_& module);
 void BindPagedDecode(pybind11::module_& module);
+void BindPrefixPrefill(pybind11::module_& module);
 
 }  // namespace hygon_backend
 

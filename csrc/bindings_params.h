@@ -16,15 +16,16 @@ class ParamsClass {
     class_.def(pybind11::init<>());
   }
 
-  template <class Value>
-  ParamsClass& Field(const char* name, Value Params::* member) {
+  // `Owner` is Params or a base of it.
+  template <class Owner, class Value>
+  ParamsClass& Field(const char* name, Value Owner::* member) {
     class_.def_readwrite(name, member);
     return *this;
   }
 
   // Python passes an address as an integer; 0 is null.
-  template <class Target>
-  ParamsClass& Pointer(const char* name, Target* Params::* member) {
+  template <class Owner, class Target>
+  ParamsClass& Pointer(const char* name, Target* Owner::* member) {
     class_.def_property(
         name, [member](const Params& params) { return reinterpret_cast<std::uintptr_t>(params.*member); },
         [member](Params& params, std::uintptr_t address) {
@@ -33,8 +34,8 @@ class ParamsClass {
     return *this;
   }
 
-  template <class Enumeration>
-  ParamsClass& Enum(const char* name, Enumeration Params::* member) {
+  template <class Owner, class Enumeration>
+  ParamsClass& Enum(const char* name, Enumeration Owner::* member) {
     class_.def_property(
         name, [member](const Params& params) { return static_cast<int>(params.*member); },
         [member](Params& params, int number) { params.*member = static_cast<Enumeration>(number); });

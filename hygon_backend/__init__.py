@@ -12,6 +12,7 @@ from hygon_backend.ops import (
     merge_states,
     paged_decode,
     prefix_prefill,
+    ragged_prefill,
     write_kv,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "merge_states",
     "paged_decode",
     "prefix_prefill",
+    "ragged_prefill",
     "write_kv",
 ]

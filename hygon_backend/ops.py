@@ -13,20 +13,29 @@ from __future__ import annotations
 
 import torch
 
-from hygon_backend import dispatch, validation
+from hygon_backend import dispatch, op_arguments, validation
 from hygon_backend.errors import reject
-from hygon_backend.kv_layout import CacheGeometry, KVLayout, parse_layout
+from hygon_backend.kv_layout import KVLayout, parse_layout
 from hygon_backend.native_path import copy_blocks as native_copy_blocks
 from hygon_backend.native_path import gather_kv as native_gather_kv
 from hygon_backend.native_path import merge_states as native_merge_states
 from hygon_backend.native_path import paged_decode as native_paged_decode
 from hygon_backend.native_path import write_kv as native_write_kv
+from hygon_backend.prefill import prefix_prefill, ragged_prefill
 from hygon_backend.torch_path import attention, kv_cache
 from hygon_backend.torch_path.gather import PagedCache
 from hygon_backend.torch_path.scales import Scale
-from hygon_backend.torch_path.scores import ScoreRules, combine
+from hygon_backend.torch_path.scores import combine
 
-_INDEX_DTYPES = (torch.int32, torch.int64)
+__all__ = [
+    "copy_blocks",
+    "gather_kv",
+    "merge_states",
+    "paged_decode",
+    "prefix_prefill",
+    "ragged_prefill",
+    "write_kv",
+]
 
 
 def paged_decode(
@@ -83,12 +92,12 @@ def paged_decode(
     if not isinstance(q, torch.Tensor) or q.dim() not in (3, 4):
         found = list(q.shape) if isinstance(q, torch.Tensor) else type(q).__name__
         raise reject("q", found, "a tensor [num_seqs, Hq, D] or [num_seqs, q_len, Hq, D]")
-    sizes, cache = _open_cache(q, k_cache, v_cache, layout, k_scale, v_scale)
-    _check_table(block_table, seq_lens, q.shape[0], q.device)
-    rules = _rules(q, sizes, scale, True, window, softcap, sinks, alibi_slopes)
+    sizes, cache = op_arguments.open_cache(q, k_cache, v_cache, layout, k_scale, v_scale)
+    op_arguments.check_table(block_table, seq_lens, q.shape[0], q.device)
+    rules = op_arguments.score_rules(q, sizes, scale, True, window, softcap, sinks, alibi_slopes)
     parts = validation.partition_size(partition_size)
-    out, lse = _outputs(q, cache, sizes.head_size_v, out, lse, return_lse)
-    if _values_are_free(q, validate):
+    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse)
+    if op_arguments.values_are_free(q, validate):
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
     if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
@@ -109,85 +118,6 @@ def paged_decode(
     else:
         native_paged_decode.run(module, *arguments)
     dispatch.count("paged_decode", q.device, module)
-    return out if lse is None else (out, lse)
-
-
-def prefix_prefill(
-    q: torch.Tensor,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    block_table: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    seq_lens: torch.Tensor,
-    *,
-    scale: float | None = None,
-    layout: KVLayout | str | int = KVLayout.BSHD,
-    causal: bool = True,
-    partition_size: int | None = None,
-    window: int | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-    alibi_slopes: torch.Tensor | None = None,
-    k_scale: Scale = None,
-    v_scale: Scale = None,
-    out: torch.Tensor | None = None,
-    lse: torch.Tensor | None = None,
-    return_lse: bool = False,
-    validate: bool = False,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Attention of a batch of new tokens over the paged cache that already holds them.
-
-    Sequence `s` owns query rows `cu_seqlens_q[s] .. cu_seqlens_q[s + 1]`, the last tokens of its
-    `seq_lens[s]` keys; the mask is `j <= i + (Lk - Lq)` (source document, section 3.2). Rows of `q`
-    past the last offset (padding) get output 0.
-
-    Args:
-        q: `[T, Hq, D]`; float16, bfloat16 or float32.
-        k_cache: see `paged_decode`, like `v_cache` and `block_table`.
-        v_cache: see `paged_decode`.
-        block_table: see `paged_decode`.
-        cu_seqlens_q: `[num_seqs + 1]` int32/int64, from 0, never falling.
-        seq_lens: `[num_seqs]` key counts, prefix and new tokens together.
-        scale: see `paged_decode`.
-        layout: see `paged_decode`.
-        causal: apply the shifted causal mask; False lets every query see every key.
-        partition_size: see `paged_decode`, like all further arguments; `out` is `[T, Hq, Dv]` and
-            `lse` `[T, Hq]`.
-        window: see `paged_decode`; needs `causal`.
-        softcap: see `paged_decode`.
-        sinks: see `paged_decode`.
-        alibi_slopes: see `paged_decode`.
-        k_scale: see `paged_decode`.
-        v_scale: see `paged_decode`.
-        out: see `paged_decode`.
-        lse: see `paged_decode`.
-        return_lse: see `paged_decode`.
-        validate: see `paged_decode`; also reads `cu_seqlens_q`.
-
-    Returns:
-        `out`, or `(out, lse)`.
-
-    Raises:
-        InvalidArgumentError: an argument has a wrong shape, dtype, device or value.
-    """
-    validation.check_tensor("q", q, (None, None, None), validation.QUERY_DTYPES)
-    sizes, cache = _open_cache(q, k_cache, v_cache, layout, k_scale, v_scale)
-    validation.check_tensor("seq_lens", seq_lens, (None,), _INDEX_DTYPES, q.device)
-    num_seqs = seq_lens.shape[0]
-    _check_table(block_table, seq_lens, num_seqs, q.device)
-    validation.check_tensor("cu_seqlens_q", cu_seqlens_q, (num_seqs + 1,), _INDEX_DTYPES, q.device)
-    rules = _rules(q, sizes, scale, causal, window, softcap, sinks, alibi_slopes)
-    parts = validation.partition_size(partition_size)
-    out, lse = _outputs(q, cache, sizes.head_size_v, out, lse, return_lse)
-    if _values_are_free(q, validate):
-        validation.check_offsets(cu_seqlens_q, q.shape[0])
-        validation.check_lengths(seq_lens, block_table, sizes.block_size)
-    if validate:
-        validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
-    # There is no kernel for prefill yet.
-    module = dispatch.choose(q.device, supported=False)
-    attention.prefix_prefill(q, cache, block_table, cu_seqlens_q, seq_lens, rules, out, lse, parts)
-    dispatch.count("prefix_prefill", q.device, module)
     return out if lse is None else (out, lse)
 
 
@@ -227,10 +157,10 @@ def write_kv(
     tokens, heads = k.shape[0], sizes.num_kv_heads
     validation.check_tensor("k", k, (tokens, heads, sizes.head_size), validation.QUERY_DTYPES)
     validation.check_tensor("v", v, (tokens, heads, sizes.head_size_v), (k.dtype,), k.device)
-    validation.check_tensor("slot_mapping", slot_mapping, (tokens,), _INDEX_DTYPES, k.device)
+    validation.check_tensor("slot_mapping", slot_mapping, (tokens,), validation.INDEX_DTYPES, k.device)
     validation.check_scale("k_scale", k_scale, heads, k.device)
     validation.check_scale("v_scale", v_scale, heads, k.device)
-    if _values_are_free(k, validate):
+    if op_arguments.values_are_free(k, validate):
         wrong = (slot_mapping >= sizes.num_blocks * sizes.block_size).nonzero().flatten()
         if wrong.numel():
             row, limit = int(wrong[0]), sizes.num_blocks * sizes.block_size
@@ -268,8 +198,8 @@ def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, vali
         if cache.device != caches[0].device:
             expected = f"{caches[0].device}, like the other tensors"
             raise reject(f"the device of caches[{index}]", cache.device, expected)
-    validation.check_tensor("block_mapping", block_mapping, (None, 2), _INDEX_DTYPES, caches[0].device)
-    if _values_are_free(block_mapping, validate):
+    validation.check_tensor("block_mapping", block_mapping, (None, 2), validation.INDEX_DTYPES, caches[0].device)
+    if op_arguments.values_are_free(block_mapping, validate):
         _check_block_mapping(block_mapping, min(cache.shape[0] for cache in caches))
     module = dispatch.choose(block_mapping.device, native_copy_blocks.supports(caches))
     if module is None:
@@ -314,11 +244,11 @@ def gather_kv(
     parsed = parse_layout(layout)
     sizes = validation.check_cache(k_cache, v_cache, parsed)
     device = k_cache.device
-    validation.check_tensor("seq_lens", seq_lens, (None,), _INDEX_DTYPES, device)
-    _check_table(block_table, seq_lens, seq_lens.shape[0], device)
+    validation.check_tensor("seq_lens", seq_lens, (None,), validation.INDEX_DTYPES, device)
+    op_arguments.check_table(block_table, seq_lens, seq_lens.shape[0], device)
     validation.check_scale("k_scale", k_scale, sizes.num_kv_heads, device)
     validation.check_scale("v_scale", v_scale, sizes.num_kv_heads, device)
-    if _values_are_free(k_cache, validate):
+    if op_arguments.values_are_free(k_cache, validate):
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
     if validate:
         validation.check_block_ids(block_table, seq_lens, sizes.block_size, sizes.num_blocks)
@@ -366,84 +296,6 @@ def merge_states(
     else:
         out, lse = native_merge_states.run(module, o_a, lse_a, o_b, lse_b)
     dispatch.count("merge_states", o_a.device, module)
-    return out, lse
-
-
-def _open_cache(
-    q: torch.Tensor,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    layout: KVLayout | str | int,
-    k_scale: Scale,
-    v_scale: Scale,
-) -> tuple[CacheGeometry, PagedCache]:
-    """Checks q against the cache pair and bundles what reading the cache needs."""
-    parsed = parse_layout(layout)
-    sizes = validation.check_cache(k_cache, v_cache, parsed, q.device)
-    heads = q.shape[-2]
-    leading = (None,) * (q.dim() - 2)
-    validation.check_tensor("q", q, (*leading, heads, sizes.head_size), validation.QUERY_DTYPES)
-    validation.check_heads(heads, sizes.num_kv_heads)
-    validation.check_scale("k_scale", k_scale, sizes.num_kv_heads, q.device)
-    validation.check_scale("v_scale", v_scale, sizes.num_kv_heads, q.device)
-    return sizes, PagedCache(k_cache, v_cache, parsed, sizes.block_size, k_scale, v_scale)
-
-
-def _check_table(
-    block_table: torch.Tensor, seq_lens: torch.Tensor, num_seqs: int, device: torch.device
-) -> None:
-    validation.check_tensor("seq_lens", seq_lens, (num_seqs,), _INDEX_DTYPES, device)
-    validation.check_tensor("block_table", block_table, (num_seqs, None), _INDEX_DTYPES, device)
-
-
-def _rules(
-    q: torch.Tensor,
-    sizes: CacheGeometry,
-    scale: float | None,
-    causal: bool,
-    window: int | None,
-    softcap: float | None,
-    sinks: torch.Tensor | None,
-    alibi_slopes: torch.Tensor | None,
-) -> ScoreRules:
-    validation.check_per_head("sinks", sinks, q.shape[-2], q.device)
-    validation.check_per_head("alibi_slopes", alibi_slopes, q.shape[-2], q.device)
-    return ScoreRules(
-        scale=validation.softmax_scale(scale, sizes.head_size),
-        causal=causal,
-        window=validation.window_size(window, causal),
-        softcap=validation.soft_cap(softcap),
-        sinks=sinks,
-        alibi_slopes=alibi_slopes,
-    )
-
-
-def _values_are_free(tensor: torch.Tensor, validate: bool) -> bool:
-    """Whether to read values for a check: asked for, or in host memory, where nothing waits for it."""
-    return validate or tensor.device.type == "cpu"
-
-
-def _outputs(
-    q: torch.Tensor,
-    cache: PagedCache,
-    head_size_v: int,
-    out: torch.Tensor | None,
-    lse: torch.Tensor | None,
-    return_lse: bool,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Checks the caller's output buffers, or allocates them."""
-    shape = (*q.shape[:-1], head_size_v)
-    inputs = {"q": q, "k_cache": cache.k_cache, "v_cache": cache.v_cache}
-    if out is None:
-        out = q.new_empty(shape)
-    else:
-        validation.check_tensor("out", out, shape, (q.dtype,), q.device)
-        validation.check_no_overlap("out", out, inputs)
-    if lse is not None:
-        validation.check_tensor("lse", lse, tuple(q.shape[:-1]), (torch.float32,), q.device)
-        validation.check_no_overlap("lse", lse, {**inputs, "out": out})
-    elif return_lse:
-        lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
     return out, lse
 
 

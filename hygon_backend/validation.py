@@ -22,6 +22,8 @@ _LARGEST = 1e38
 
 QUERY_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 CACHE_DTYPES = (*QUERY_DTYPES, *FP8_DTYPES)
+INDEX_DTYPES = (torch.int32, torch.int64)
+MASK_DTYPES = (torch.bool, torch.uint8)
 
 MAX_HEAD_SIZE = 256
 """Largest head size; sizes the kernels have no tile for are padded to the next one."""
@@ -214,17 +216,32 @@ def check_block_ids(
         )
 
 
-def check_offsets(cu_seqlens_q: torch.Tensor, num_tokens: int) -> None:
-    """Reads the query offsets: from 0, never falling, ending within the packed queries."""
-    if int(cu_seqlens_q[0]) != 0:
-        raise reject("cu_seqlens_q[0]", int(cu_seqlens_q[0]), "0")
-    falling = (cu_seqlens_q[1:] < cu_seqlens_q[:-1]).nonzero().flatten()
+def check_offsets(name: str, offsets: torch.Tensor, limit: int, what: str) -> None:
+    """Reads offsets: from 0, never falling, ending within the `limit` elements that are `what`."""
+    if int(offsets[0]) != 0:
+        raise reject(f"{name}[0]", int(offsets[0]), "0")
+    falling = (offsets[1:] < offsets[:-1]).nonzero().flatten()
     if falling.numel():
         index = int(falling[0]) + 1
-        before = int(cu_seqlens_q[index - 1])
+        before = int(offsets[index - 1])
+        raise reject(f"{name}[{index}]", int(offsets[index]), f"at least its predecessor, {before}")
+    if int(offsets[-1]) > limit:
+        last = offsets.shape[0] - 1
+        raise reject(f"{name}[{last}]", int(offsets[-1]), f"at most {limit}, {what}")
+
+
+def check_mask_offsets(
+    mask_indptr: torch.Tensor, cu_seqlens_q: torch.Tensor, seq_lens: torch.Tensor, mask_size: int
+) -> None:
+    """Reads the offsets of a custom mask: every sequence's `q_len * kv_len` entries lie within it."""
+    num_seqs = seq_lens.shape[0]
+    ends = mask_indptr[:num_seqs].long() + cu_seqlens_q.diff().long() * seq_lens.long()
+    wrong = ((mask_indptr[:num_seqs] < 0) | (ends > mask_size)).nonzero().flatten()
+    if wrong.numel():
+        row = int(wrong[0])
+        needed = int(ends[row] - mask_indptr[row])
         raise reject(
-            f"cu_seqlens_q[{index}]", int(cu_seqlens_q[index]), f"at least its predecessor, {before}"
+            f"mask_indptr[{row}]",
+            int(mask_indptr[row]),
+            f"at least 0, and {needed} below the size of custom_mask, {mask_size}",
         )
-    if int(cu_seqlens_q[-1]) > num_tokens:
-        last = cu_seqlens_q.shape[0] - 1
-        raise reject(f"cu_seqlens_q[{last}]", int(cu_seqlens_q[-1]), f"at most {num_tokens}, the rows of q")

@@ -65,8 +65,8 @@ __global__ void FragmentProbeKernel(ProbeResult* result, const int step) {
 #pragma unroll
       for (int word = 0; word < 2; ++word) {
         const int k = quarter * 4 + word * 2;
-        rows.words[j][word] = PackPair<T>(RowValue(test_case, index, k), RowValue(test_case, index, k + 1));
-        columns.words[j][word] =
+        rows.Word(j, word) = PackPair<T>(RowValue(test_case, index, k), RowValue(test_case, index, k + 1));
+        columns.Word(j, word) =
             PackPair<T>(ColumnValue(test_case, index, k), ColumnValue(test_case, index, k + 1));
       }
     }

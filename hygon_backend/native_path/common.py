@@ -24,6 +24,9 @@ ELEMENT_TYPES = {
 }
 """Numbers of `ElementType` in csrc/kernels/detail/element_type.h."""
 
+LARGEST_PARTITION = 1 << 30
+"""A partition size past any length means one partition; kernels count tokens in 32 bits."""
+
 
 @contextmanager
 def call_stream(device: torch.device) -> Iterator[int]:

@@ -7,15 +7,14 @@ from types import ModuleType
 
 import torch
 
-from hygon_backend.kv_layout import token_major_view
-from hygon_backend.native_path.common import (
-    ELEMENT_TYPES,
-    Struct,
-    cache_strides,
-    call_stream,
-    set_index,
-    set_scale,
+from hygon_backend.native_path.attention_params import (
+    set_cache,
+    set_queries,
+    set_results,
+    set_rules,
+    set_workspace,
 )
+from hygon_backend.native_path.common import LARGEST_PARTITION, call_stream, set_index
 from hygon_backend.torch_path.gather import PagedCache
 from hygon_backend.torch_path.scales import FP8_DTYPES
 from hygon_backend.torch_path.scores import ScoreRules
@@ -23,9 +22,6 @@ from hygon_backend.torch_path.scores import ScoreRules
 _log = logging.getLogger(__name__)
 
 _QUERY_DTYPES = (torch.float16, torch.bfloat16)
-
-_LARGEST_PARTITION = 1 << 30
-_LARGEST_WINDOW = 1 << 30
 
 
 def supports(q: torch.Tensor, cache: PagedCache) -> bool:
@@ -67,43 +63,21 @@ def run(
     # The kernel reads it through pointers, so what is made here must outlive the launch's enqueueing;
     # the allocator then keeps it for the stream.
     keep: list[torch.Tensor] = []
-    if q.stride(3) != 1:  # the kernel reads runs of a head's elements
-        q = q.contiguous()
-        keep.append(q)
-    params.q = q.data_ptr()
-    params.q_seq_stride, params.q_token_stride, params.q_head_stride, _ = q.stride()
-    params.query_type = ELEMENT_TYPES[q.dtype]
-    params.num_seqs, params.q_len, params.num_heads, params.head_size = q.shape
-    _describe_cache(params, cache)
-
+    q = set_queries(params, q, keep)
+    params.q_seq_stride = q.stride(0)
+    params.num_seqs, params.q_len = q.shape[:2]
+    set_cache(params, cache, keep)
     params.max_blocks = block_table.shape[1]
     set_index(params, "block_table", block_table)
     set_index(params, "seq_lens", seq_lens)
-
-    params.out = out.data_ptr()
-    params.out_seq_stride, params.out_token_stride, params.out_head_stride, params.out_dim_stride = (
-        out.stride()
-    )
-    params.head_size_v = out.shape[3]
+    set_rules(params, rules, keep)
+    set_results(params, out, lse)
+    params.out_seq_stride = out.stride(0)
     if lse is not None:
-        params.lse = lse.data_ptr()
-        params.lse_seq_stride, params.lse_token_stride, params.lse_head_stride = lse.stride()
-
-    for name, per_head in (("sinks", rules.sinks), ("alibi_slopes", rules.alibi_slopes)):
-        if per_head is not None:
-            dense = per_head.to(torch.float32).contiguous()
-            keep.append(dense)
-            setattr(params, name, dense.data_ptr())
-    set_scale(params, "k_scale", cache.k_scale, keep)
-    set_scale(params, "v_scale", cache.v_scale, keep)
-
-    params.scale = rules.scale
-    params.window = min(rules.window or 0, _LARGEST_WINDOW)
-    params.softcap = rules.softcap or 0.0
+        params.lse_seq_stride = lse.stride(0)
 
     with call_stream(q.device) as stream:
-        # A size past any length means one partition; the kernel counts tokens in 32 bits.
-        module.choose_partitions(params, min(partition_size or 0, _LARGEST_PARTITION))
+        module.choose_partitions(params, min(partition_size or 0, LARGEST_PARTITION))
         _log.debug(
             "paged_decode: %d partitions of at least %d keys for %d sequences of up to %d pages",
             params.num_partitions,
@@ -111,28 +85,5 @@ def run(
             params.num_seqs,
             params.max_blocks,
         )
-        workspace_bytes = module.paged_decode_workspace_bytes(params)
-        if workspace_bytes:
-            workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=q.device)
-            params.workspace = workspace.data_ptr()
+        set_workspace(params, module.paged_decode_workspace_bytes(params), q.device, keep)
         module.paged_decode(params, stream)
-
-
-def _describe_cache(params: Struct, cache: PagedCache) -> None:
-    """Fills in pointers, element type and strides of the key and value caches."""
-    params.k_cache, params.v_cache = cache.k_cache.data_ptr(), cache.v_cache.data_ptr()
-    params.cache_type = ELEMENT_TYPES[cache.k_cache.dtype]
-    params.block_size = cache.block_size
-    params.num_kv_heads = token_major_view(cache.k_cache, cache.layout, "key").shape[2]
-    keys = cache_strides(cache.k_cache, cache.layout, "key")
-    params.k_block_stride, params.k_token_stride, params.k_head_stride = keys.block, keys.token, keys.head
-    params.k_dim_stride = keys.dim
-    if keys.pack:
-        params.k_pack, params.k_pack_stride = keys.pack, keys.pack_stride
-    values = cache_strides(cache.v_cache, cache.layout, "value")
-    params.v_block_stride, params.v_token_stride, params.v_head_stride = (
-        values.block,
-        values.token,
-        values.head,
-    )
-    params.v_dim_stride = values.dim

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
 from hygon_backend.torch_path.gather import DenseKV, PagedCache, gather_dense
-from hygon_backend.torch_path.scores import ScoreRules, attend_explicit, attend_fused, first_visible
+from hygon_backend.torch_path.prefill_call import PrefillCall, RaggedTable
+from hygon_backend.torch_path.scores import (
+    ScoreRules,
+    attend_explicit,
+    attend_fused,
+    first_visible,
+    visibility,
+)
 
 _GATHER_BYTES = 64 << 20
 """Bound on the gathered keys and values of one decode group; a longer sequence is a group of its own."""
@@ -76,33 +84,17 @@ def paged_decode(
                 lse.index_copy_(0, index, state)
 
 
-def prefix_prefill(
-    q: torch.Tensor,
-    cache: PagedCache,
-    block_table: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    seq_lens: torch.Tensor,
-    rules: ScoreRules,
-    out: torch.Tensor,
-    lse: torch.Tensor | None,
-    partition_size: int | None,
-) -> None:
-    """Varlen attention of new tokens over the cache, written to `out` (and `lse`).
-
-    Args:
-        q: `[T, Hq, D]`.
-        cache: the paged cache.
-        block_table: `[S, max_blocks]`.
-        cu_seqlens_q: `[S + 1]`.
-        seq_lens: `[S]`.
-        rules: causal or not.
-        out: `[T, Hq, Dv]`, written whole.
-        lse: `[T, Hq]` float32 or None.
-        partition_size: keys per partition of the explicit path.
-    """
-    offsets: list[int] = cu_seqlens_q.tolist()
-    lengths: list[int] = seq_lens.tolist()
+def prefix_prefill(call: PrefillCall) -> None:
+    """Varlen attention of new tokens over the cache, written to `call.out` (and `call.lse`)."""
+    q, rules = _dequantise_queries(call)
+    out, lse, mask = call.out, call.lse, call.custom_mask
+    cache = call.cache
+    table = call.table.paged() if isinstance(call.table, RaggedTable) else call.table
+    offsets: list[int] = call.cu_seqlens_q.tolist()
+    lengths: list[int] = table.seq_lens.tolist()
     _fill_empty(out, lse, rules)
+    if mask is not None:
+        rules = replace(rules, causal=False)
     for row, len_k in enumerate(lengths):
         start, stop = offsets[row], offsets[row + 1]
         shift = len_k - (stop - start)
@@ -112,10 +104,11 @@ def prefix_prefill(
             continue
         base = start + lead
         origin = first_visible(shift + lead, rules.window)
-        kv = gather_dense(cache, block_table[row : row + 1], [origin], [len_k], _compute_dtype(q, cache))
+        kv = gather_dense(cache, table.block_table[row : row + 1], [origin], [len_k], _compute_dtype(q, cache))
+        allowed = None if mask is None else mask.visible(row, stop - start, len_k)[None, :, origin:]
         # torch's own causal mask needs no tiles: it is not stored, and it exits early by itself.
-        own_mask = shift <= 0 and rules.window is None and rules.scale > 0
-        whole = own_mask and rules.fused_kernel_suffices and lse is None and partition_size is None
+        own_mask = shift <= 0 and rules.window is None and rules.scale > 0 and mask is None
+        whole = own_mask and rules.fused_kernel_suffices and lse is None and call.partition_size is None
         tile = stop - base if whole else _QUERY_TILE
         for low in range(base, stop, tile):
             high = min(low + tile, stop)
@@ -124,19 +117,37 @@ def prefix_prefill(
             key_end = (high - start + shift if rules.causal else len_k) - origin
             key_start = first_visible(low - start + shift, rules.window) - origin
             part = slice(key_start, key_end)
-            tile_kv = DenseKV(kv.k[:, part], kv.v[:, part], kv.position[:, part], None)
+            tile_kv = DenseKV(
+                kv.k[:, part],
+                kv.v[:, part],
+                kv.position[:, part],
+                None,
+                None if allowed is None else allowed[:, low - start : high - start, part],
+            )
             result, state = _attend(
                 q[None, low:high],
                 q_position,
                 tile_kv,
                 rules,
                 lse is not None,
-                partition_size,
+                call.partition_size,
                 square=high - low == key_end - key_start,
             )
+            if allowed is not None and state is None:
+                # The fused kernel leaves NaN where a row sees nothing.
+                sees = visibility(q_position, tile_kv, rules).any(2)
+                result = result.masked_fill(~sees[..., None, None], 0.0)
             out[low:high] = result[0]
             if lse is not None and state is not None:
                 lse[low:high] = state[0]
+
+
+def _dequantise_queries(call: PrefillCall) -> tuple[torch.Tensor, ScoreRules]:
+    """Queries in out's dtype, which holds any fp8 value, and rules whose scale has taken theirs in."""
+    rules = call.rules
+    if call.q_scale is not None:
+        rules = replace(rules, scale=rules.scale * float(call.q_scale))
+    return call.q.to(call.out.dtype), rules
 
 
 def _attend(

@@ -28,13 +28,15 @@ class DenseKV:
 
     `k` is `[S, T, Hkv, D]`, `v` `[S, T, Hkv, Dv]`, `position` `[S, T]` the tokens' positions in
     their sequence, `valid` `[S, T]` tells real tokens from padding (None: all are real). Padding is
-    zero in both, so that no stale byte of the pool, NaN included, meets the arithmetic.
+    zero in both, so that no stale byte of the pool, NaN included, meets the arithmetic. `allowed`
+    `[S, R, T]` tells which query rows see which tokens beside the rules (None: all).
     """
 
     k: torch.Tensor
     v: torch.Tensor
     position: torch.Tensor
     valid: torch.Tensor | None
+    allowed: torch.Tensor | None = None
 
 
 def gather_dense(

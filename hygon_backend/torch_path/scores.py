@@ -49,6 +49,8 @@ def visibility(q_position: torch.Tensor, kv: DenseKV, rules: ScoreRules) -> torc
     mask = torch.ones(query.shape[0], query.shape[1], key.shape[2], dtype=torch.bool, device=key.device)
     if kv.valid is not None:
         mask &= kv.valid[:, None, :]
+    if kv.allowed is not None:
+        mask &= kv.allowed
     if rules.causal:
         mask &= key <= query
     if rules.window is not None:
@@ -71,7 +73,7 @@ def attend_fused(
     """
     k, v = kv.k.transpose(1, 2), kv.v.transpose(1, 2)
     heads_q, heads_kv, rows = q.shape[2], kv.k.shape[2], q.shape[1]
-    if rows == 1:
+    if rows == 1 and kv.allowed is None:
         # One query per sequence: the heads of a group become the rows of one small matrix product,
         # which reads each key once for the whole group.
         grouped = q.reshape(q.shape[0], heads_kv, heads_q // heads_kv, q.shape[3])
@@ -81,8 +83,9 @@ def attend_fused(
         out = F.scaled_dot_product_attention(grouped, k, v, attn_mask=mask, scale=rules.scale)
         return out.flatten(1, 2)[:, None]
     # The kernel's own causal mask is -inf before the scale: a scale of 0 or below would make it NaN.
-    triangle = square and rules.causal and rules.window is None and kv.valid is None and rules.scale > 0
-    everything = not rules.causal and rules.window is None and kv.valid is None
+    unmasked = rules.window is None and kv.valid is None and kv.allowed is None
+    triangle = square and rules.causal and unmasked and rules.scale > 0
+    everything = not rules.causal and unmasked
     mask = None if triangle or everything else visibility(q_position, kv, rules)[:, None]
     out = F.scaled_dot_product_attention(
         q.transpose(1, 2),

@@ -22,7 +22,7 @@ many = settings(
 
 
 def draw_and_check(backend: Backend, operator: str, data: st.DataObject) -> None:
-    for_kernels = operator == "paged_decode" and backend.dtype is not torch.float32
+    for_kernels = backend.dtype is not torch.float32
     check_attention(backend, operator, data.draw(attention_calls(operator, for_kernels=for_kernels)))
 
 

@@ -212,7 +212,7 @@ PREFILL_CASES: list[Case] = [
     ({"q": "q"}, "q is str, but must be a tensor"),
     ({"q": torch.ones(4, 8)}, "the shape of q is [4, 8], but must be [any, any, any]"),
     ({"q": torch.ones(6, 4, 16)}, "the shape of q is [6, 4, 16], but must be [any, 4, 8]"),
-    ({"q": torch.ones(6, 4, 8).double()}, f"the dtype of q is torch.float64, but must be {QUERY}"),
+    ({"q": torch.ones(6, 4, 8).double()}, f"the dtype of q is torch.float64, but must be {CACHE}"),
     ({"q": torch.ones(6, 3, 8)}, "the number of query heads is 3, but must be a multiple of the 2 KV heads"),
     ({"causal": False, "window": 4}, "window is 4, but causal is False: a window needs a causal mask"),
     ({"cu_seqlens_q": [0, 5, 6]}, "cu_seqlens_q is list, but must be a tensor"),

@@ -9,6 +9,7 @@ from support.calls import CALLS
 from hygon_backend import ops
 from hygon_backend.errors import InvalidArgumentError
 from hygon_backend.torch_path import attention
+from hygon_backend.torch_path.prefill_call import PrefillCall
 from hygon_backend.validation import PARTITION_VARIABLE, partition_size
 
 OPERATORS = ["paged_decode", "prefix_prefill"]
@@ -54,7 +55,8 @@ def test_operators_read_the_variable_at_every_call(operator: str, monkeypatch: p
     run = getattr(attention, operator)
 
     def spy(*arguments: Any) -> None:  # noqa: ANN401
-        used.append(arguments[-1])
+        last = arguments[-1]
+        used.append(last.partition_size if isinstance(last, PrefillCall) else last)
         run(*arguments)
 
     monkeypatch.setattr(attention, operator, spy)

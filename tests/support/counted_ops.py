@@ -13,20 +13,20 @@ from support.emulation import emulated_module
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def _decode_is_native(q: torch.Tensor, k_cache: torch.Tensor) -> bool:
-    return q.dtype in _HALF and (k_cache.dtype == q.dtype or k_cache.itemsize == 1)
+def _attention_is_native(q: torch.Tensor, k_cache: torch.Tensor, options: dict[str, object]) -> bool:
+    out = options.get("out")
+    dtype = q.dtype if q.itemsize > 1 else out.dtype if isinstance(out, torch.Tensor) else torch.bfloat16
+    return dtype in _HALF and (k_cache.dtype == dtype or k_cache.itemsize == 1)
 
 
 def has_kernel(operator: str, arguments: tuple[object, ...], options: dict[str, object]) -> bool:
     """Whether a call must be served by a kernel. The rules are spelled out anew, not asked of the package."""
-    if operator == "prefix_prefill":
-        return False
-    if operator == "paged_decode":
+    if operator in ("paged_decode", "prefix_prefill", "ragged_prefill"):
         first = arguments[0] if arguments else options["q"]
-        second = arguments[1] if len(arguments) > 1 else options["k_cache"]
+        second = arguments[1] if len(arguments) > 1 else options.get("k_cache", options.get("k_buffer"))
         assert isinstance(first, torch.Tensor)
         assert isinstance(second, torch.Tensor)
-        return _decode_is_native(first, second)
+        return _attention_is_native(first, second, options)
     return True
 
 

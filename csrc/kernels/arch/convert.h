@@ -1,5 +1,5 @@
-// Conversions for which a chip has instructions: half to float and back, and moves between halves of words.
-// Without them (the host's code, and what a chip lacks) plain integer arithmetic does.
+// Conversions for which a chip has instructions: half to float and back, moves between halves of words, powers
+// of two. Without them (the host's code, and what a chip lacks) plain integer arithmetic does.
 #ifndef HYGON_BACKEND_CSRC_KERNELS_ARCH_CONVERT_H_
 #define HYGON_BACKEND_CSRC_KERNELS_ARCH_CONVERT_H_
 
@@ -65,6 +65,32 @@ __device__ __forceinline__ std::uint32_t Zip(std::uint32_t first, std::uint32_t 
   return __byte_perm(first, second, kHalf == 0 ? 0x5410 : 0x7632);
 #else
   return kHalf == 0 ? (first & 0xffffU) | (second << 16) : (first >> 16) | (second & 0xffff0000U);
+#endif
+}
+
+// 2^x to about 2 ulp. Results below the smallest normal number may come out as 0.
+__device__ __forceinline__ float Exp2(float x) {
+#if defined(__HIP_DEVICE_COMPILE__)
+  return __builtin_amdgcn_exp2f(x);
+#elif defined(__CUDA_ARCH__)
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+#else
+  return exp2f(x);
+#endif
+}
+
+// 1 / x to about 1 ulp; 0 for infinity.
+__device__ __forceinline__ float Reciprocal(float x) {
+#if defined(__HIP_DEVICE_COMPILE__)
+  return __builtin_amdgcn_rcpf(x);
+#elif defined(__CUDA_ARCH__)
+  float value;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+#else
+  return 1.0F / x;
 #endif
 }
 

@@ -28,8 +28,8 @@ struct FmaUnit {
       for (int j = 0; j < kIndices; ++j) {
         // The lane with this lane's row indices and the contraction elements of another quarter.
         const int source = lane - quarter + source_quarter;
-        row_words[j][0] = Shuffle(rows.words[j][0], source);
-        row_words[j][1] = Shuffle(rows.words[j][1], source);
+        row_words[j][0] = Shuffle(rows.Word(j, 0), source);
+        row_words[j][1] = Shuffle(rows.Word(j, 1), source);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -38,8 +38,8 @@ struct FmaUnit {
         std::uint32_t column_words[2] = {};
 #pragma unroll
         for (int owner = 0; owner < kIndices; ++owner) {
-          const std::uint32_t low = Shuffle(columns.words[owner][0], source);
-          const std::uint32_t high = Shuffle(columns.words[owner][1], source);
+          const std::uint32_t low = Shuffle(columns.Word(owner, 0), source);
+          const std::uint32_t high = Shuffle(columns.Word(owner, 1), source);
           if (column / kLaneIndices == owner) {
             column_words[0] = low;
             column_words[1] = high;

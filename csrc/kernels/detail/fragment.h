@@ -29,9 +29,13 @@ constexpr int kQuarters = 4;
 constexpr int kIndices = kTile * kQuarters / kWaveWidth;
 constexpr int kLaneIndices = kTile / kIndices;
 
-// Per index four 16-bit elements, two a word, the first one in the low half.
-struct Operand {
-  std::uint32_t words[kIndices][2];
+// Per index four 16-bit elements, two a word, the first one in the low half. The words of all indices lie
+// side by side, as units of waves of 32 take them.
+struct alignas(kIndices * 8) Operand {
+  std::uint32_t words[2][kIndices];
+
+  __device__ __forceinline__ std::uint32_t& Word(int j, int word) { return words[word][j]; }
+  __device__ __forceinline__ std::uint32_t Word(int j, int word) const { return words[word][j]; }
 };
 
 struct Tile {

@@ -1,41 +1,44 @@
-// Which keys a sequence's queries see, and how partitions divide them. The decode kernel and the combine
+// Which keys a block's queries see, and how partitions divide them. Attention kernels and the combine
 // kernel must agree, so both ask here.
 #ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_KEY_RANGE_H_
 #define HYGON_BACKEND_CSRC_KERNELS_DETAIL_KEY_RANGE_H_
 
 #include <hip/hip_runtime.h>
 
-#include "fragment.h"
-#include "paged_decode.h"
+#include "attention.h"
 
 namespace hygon_backend {
-
-__device__ __forceinline__ int RoundUpToTile(int count) { return (count + kTile - 1) / kTile * kTile; }
 
 struct KeyRange {
   // First key that any query sees, and one past the last.
   int begin;
   int end;
-  // `begin` rounded down to a tile: where partition 0 starts.
+  // `begin` rounded down to a step: where partition 0 starts.
   int base;
-  // Keys per partition, whole tiles.
+  // Keys per partition, whole steps.
   int partition;
 
-  __device__ __forceinline__ KeyRange(const PagedDecodeParams& params, int seq_len) {
-    const int first_position = seq_len - params.q_len;
-    end = seq_len;
-    begin = 0;
+  // The keys of queries from `first_position` on, up to `key_end`, cut in steps of `step` keys.
+  __device__ __forceinline__ KeyRange(const AttentionParams& params, int first_position, int key_end, int step)
+      : begin(0), end(key_end) {
     if (params.window > 0 && first_position - params.window + 1 > 0) {
       begin = first_position - params.window + 1;
     }
-    base = begin / kTile * kTile;
+    base = begin / step * step;
     const int share = (end - base + params.num_partitions - 1) / params.num_partitions;
-    partition = RoundUpToTile(share > params.partition_size ? share : params.partition_size);
+    const int least = share > params.partition_size ? share : params.partition_size;
+    partition = (least + step - 1) / step * step;
   }
 
-  // Partitions that hold keys; 0 for an empty sequence.
+  // Partitions that hold keys; 0 where no query sees any.
   __device__ __forceinline__ int Count() const {
     return end <= base ? 0 : (end - base + partition - 1) / partition;
+  }
+
+  __device__ __forceinline__ int Start(int part) const { return base + part * partition; }
+  __device__ __forceinline__ int Stop(int part) const {
+    const int start = Start(part);
+    return start + partition < end ? start + partition : end;
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <hip/hip_runtime.h>
 
+#include "arch/convert.h"
 #include "fragment.h"
 
 namespace hygon_backend {
@@ -28,23 +29,31 @@ struct OnlineSoftmax {
     }
   }
 
-  // Turns a tile of logits into weights and returns in `rescale` what earlier weights shrink by.
-  template <class Unit>
-  __device__ __forceinline__ void Add(Tile& tile, float (&rescale)[kIndices]) {
+  // Turns tiles of scores, further keys of the same rows, into weights, and returns in `rescale` what earlier
+  // weights shrink by. Logits are the scores times `factor`, which is above 0.
+  template <class Unit, int kTiles>
+  __device__ __forceinline__ void Add(Tile (&tiles)[kTiles], float factor, float (&rescale)[kIndices]) {
 #pragma unroll
     for (int j = 0; j < kIndices; ++j) {
-      float (&logits)[4] = tile.values[j];
-      const float largest = fmaxf(fmaxf(logits[0], logits[1]), fmaxf(logits[2], logits[3]));
-      const float updated = fmaxf(maximum[j], MaxOverRow<Unit>(largest));
+      float largest = HYGON_MINUS_INFINITY;
+#pragma unroll
+      for (const Tile& tile : tiles) {
+        const float (&scores)[4] = tile.values[j];
+        largest = fmaxf(largest, fmaxf(fmaxf(scores[0], scores[1]), fmaxf(scores[2], scores[3])));
+      }
+      const float updated = fmaxf(maximum[j], MaxOverRow<Unit>(largest) * factor);
       // While a row has seen no key, -inf - -inf must not make a NaN.
       const float shift = updated == HYGON_MINUS_INFINITY ? 0.0F : updated;
-      rescale[j] = exp2f(maximum[j] - shift);
+      rescale[j] = arch::Exp2(maximum[j] - shift);
       maximum[j] = updated;
       sum[j] *= rescale[j];
 #pragma unroll
-      for (float& logit : logits) {
-        logit = exp2f(logit - shift);
-        sum[j] += logit;
+      for (Tile& tile : tiles) {
+#pragma unroll
+        for (float& score : tile.values[j]) {
+          score = arch::Exp2(fmaf(score, factor, -shift));
+          sum[j] += score;
+        }
       }
     }
   }
@@ -52,7 +61,7 @@ struct OnlineSoftmax {
 
 // Weight of a partial result whose largest logit is `part` where the whole's is `whole`.
 __device__ __forceinline__ float PartWeight(float part, float whole) {
-  return part == HYGON_MINUS_INFINITY ? 0.0F : exp2f(part - whole);
+  return part == HYGON_MINUS_INFINITY ? 0.0F : arch::Exp2(part - whole);
 }
 
 }  // namespace hygon_backend

@@ -14,26 +14,22 @@ __device__ __forceinline__ std::int64_t ReadIndex(const void* array, bool wide, 
               : static_cast<const std::int32_t*>(array)[offset];
 }
 
-// Splits a token's position into page and slot. Most page sizes are powers of two, which saves the
-// division; the branch is the same for all lanes.
+// Finds the page of a token's position by a multiplication in place of a division (Granlund and Montgomery,
+// 1994): exact for positions below 2^31.
 class PageDivider {
  public:
-  __device__ __forceinline__ explicit PageDivider(int block_size)
-      : block_size_(block_size), shift_((block_size & (block_size - 1)) == 0 ? Log2(block_size) : -1) {}
+  __device__ __forceinline__ explicit PageDivider(int block_size) : shift_(31) {
+    while ((std::int64_t{1} << (shift_ - 31)) < block_size) ++shift_;
+    factor_ = static_cast<std::uint32_t>(((std::uint64_t{1} << shift_) + block_size - 1) / block_size);
+  }
 
   __device__ __forceinline__ int Page(int token) const {
-    return shift_ >= 0 ? token >> shift_ : token / block_size_;
+    return static_cast<int>((static_cast<std::uint64_t>(token) * factor_) >> shift_);
   }
 
  private:
-  __device__ static __forceinline__ int Log2(int power) {
-    int shift = 0;
-    while ((1 << shift) < power) ++shift;
-    return shift;
-  }
-
-  int block_size_;
   int shift_;
+  std::uint32_t factor_;
 };
 
 }  // namespace hygon_backend

@@ -22,12 +22,16 @@
 
 #include "arch/registers.h"
 #include "fragment.h"
+#include "head_shape.h"
 #include "key_range.h"
+#include "logits.h"
 #include "matrix.h"
 #include "online_softmax.h"
 #include "page_table.h"
 #include "paged_decode.h"
+#include "row_result.h"
 #include "shared.h"
+#include "value_tiles.h"
 #include "words.h"
 
 namespace hygon_backend {
@@ -39,20 +43,6 @@ constexpr int kMaxRowTiles = kDecodeWaves;
 constexpr int kStagedPages = 1024;
 // Sequences along the grid's y axis, which ends at 65,535; more fold into z.
 constexpr int kMaxGridSeqs = 65535;
-
-// How a head size is cut. Sizes between two of the instantiated ones run in the larger, with the missing
-// dims read as zero.
-template <int kHeadSize>
-struct HeadShape {
-  // Consecutive dims of a key that one lane feeds to the matrix unit, and steps of 4 x that many.
-  static constexpr int kKeyRun = 8;
-  static constexpr int kKeySteps = kHeadSize / (kQuarters * kKeyRun);
-  // Consecutive dims of a value that a lane loads, and blocks of 16 x that many.
-  static constexpr int kValueRun = kHeadSize % 128 == 0 ? 8 : 4;
-  static constexpr int kValueBlocks = kHeadSize / (kTile * kValueRun);
-  static_assert(kKeySteps * kQuarters * kKeyRun == kHeadSize);
-  static_assert(kValueBlocks * kTile * kValueRun == kHeadSize);
-};
 
 template <class T, class Stored, int kHeadSize, bool kVector, class Unit>
 class DecodeWave {
@@ -77,12 +67,10 @@ class DecodeWave {
         values_(static_cast<const Stored*>(params.v_cache) + kv_head * params.v_head_stride),
         quarter_(Unit::Quarter(LaneIndex())),
         begin_(range.begin),
-        queries_(queries + LaneIndex()) {
+        queries_(queries + LaneIndex()),
+        logit_of_(params, params.scale * KeyScale(params, kv_head)) {
     const int group = params.num_heads / params.num_kv_heads;
     const int rows = group * params.q_len;
-    factor_ = params.scale * params.k_scale;
-    if (params.k_scales != nullptr) factor_ *= params.k_scales[kv_head * params.k_scales_stride];
-    if (params.softcap == 0.0F) factor_ *= kLog2E;
 #pragma unroll
     for (int j = 0; j < kIndices; ++j) {
       const int row = first_row + Unit::Index(LaneIndex(), j);
@@ -113,13 +101,13 @@ class DecodeWave {
     LoadValues(start, end, page_ids, first_page);
     for (int tile = start; tile < end; tile += step) {
       const int next = tile + step;
-      Tile scores = MultiplyKeys();
+      Tile scores[1] = {MultiplyKeys()};
       if (next < end) LoadKeys(next, end, page_ids, first_page);
-      ToLogits(scores, tile, end);
+      ToLogits(scores[0], tile, end);
       float rescale[kIndices];
-      softmax_.template Add<Unit>(scores, rescale);
+      softmax_.template Add<Unit>(scores, 1.0F, rescale);
       Rescale(rescale);
-      AddValues(scores);
+      AddValues(scores[0]);
       if (next < end) LoadValues(next, end, page_ids, first_page);
     }
   }
@@ -294,8 +282,8 @@ class DecodeWave {
         const Run<T, kKeyRun> key = Widen<T, Stored, kKeyRun>(loaded_keys_[step][j]);
 #pragma unroll
         for (int word = 0; word < kKeyRun / 2; ++word) {
-          rows[word / 2].words[j][word % 2] = query.words[word];
-          columns[word / 2].words[j][word % 2] = key.words[word];
+          rows[word / 2].Word(j, word % 2) = query.words[word];
+          columns[word / 2].Word(j, word % 2) = key.words[word];
         }
       }
       Unit::template MultiplyAdd<T>(scores, rows[0], columns[0]);
@@ -307,15 +295,13 @@ class DecodeWave {
   // Applies scale, soft cap, position bias and mask; logits come out in base 2.
   __device__ __forceinline__ void ToLogits(Tile& scores, int tile, int end) const {
     const bool all_visible = IsWhole(tile, end) && tile >= all_see_from_ && tile + kTile - 1 <= all_see_to_;
-    const float uncap = params_.softcap == 0.0F ? 0.0F : factor_ / params_.softcap;
-    const float cap = params_.softcap * kLog2E;
 #pragma unroll
     for (int j = 0; j < kIndices; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int token = tile + Unit::ResultColumn(quarter_, i);
         float& logit = scores.values[j][i];
-        logit = params_.softcap == 0.0F ? logit * factor_ : cap * tanhf(logit * uncap);
+        logit = logit_of_(logit);
         if (params_.alibi_slopes != nullptr) {
           logit += slope_[j] * static_cast<float>(token - position_[j]);
         }
@@ -330,8 +316,8 @@ class DecodeWave {
     Operand rows;
 #pragma unroll
     for (int j = 0; j < kIndices; ++j) {
-      rows.words[j][0] = PackPair<T>(weights.values[j][0], weights.values[j][1]);
-      rows.words[j][1] = PackPair<T>(weights.values[j][2], weights.values[j][3]);
+      rows.Word(j, 0) = PackPair<T>(weights.values[j][0], weights.values[j][1]);
+      rows.Word(j, 1) = PackPair<T>(weights.values[j][2], weights.values[j][3]);
     }
 #pragma unroll
     for (int block = 0; block < kValueBlocks; ++block) {
@@ -341,14 +327,7 @@ class DecodeWave {
         Run<T, kValueRun> runs[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) runs[i] = Widen<T, Stored, kValueRun>(loaded_values_[block][j][i]);
-        // From four keys' runs of dims to each dim's four keys.
-#pragma unroll
-        for (int word = 0; word < kValueRun / 2; ++word) {
-          columns[word * 2].words[j][0] = arch::Zip<0>(runs[0].words[word], runs[1].words[word]);
-          columns[word * 2].words[j][1] = arch::Zip<0>(runs[2].words[word], runs[3].words[word]);
-          columns[word * 2 + 1].words[j][0] = arch::Zip<1>(runs[0].words[word], runs[1].words[word]);
-          columns[word * 2 + 1].words[j][1] = arch::Zip<1>(runs[2].words[word], runs[3].words[word]);
-        }
+        TransposeRuns<kValueRun>(runs, j, columns);
       }
 #pragma unroll
       for (int part = 0; part < kValueRun; ++part) {
@@ -366,7 +345,7 @@ class DecodeWave {
   QueryRun* queries_;
   int all_see_from_;
   int all_see_to_;
-  float factor_;
+  LogitScale logit_of_;
 
   int position_[kIndices];
   int first_[kIndices];
@@ -380,54 +359,43 @@ class DecodeWave {
   Tile accumulators_[kValueBlocks][kValueRun];
 };
 
-// Row `row` of the call as the workspace counts them.
-__device__ __forceinline__ std::int64_t WorkspaceRow(const PagedDecodeParams& params, int seq, int token,
-                                                     int head) {
-  return (static_cast<std::int64_t>(seq) * params.q_len + token) * params.num_heads + head;
+// The keys that a sequence's queries see.
+__device__ __forceinline__ KeyRange DecodeKeys(const PagedDecodeParams& params, int seq_len) {
+  return KeyRange(params, seq_len - params.q_len, seq_len, kTile);
 }
 
-__device__ __forceinline__ std::int64_t WorkspaceRows(const PagedDecodeParams& params) {
-  return WorkspaceRow(params, params.num_seqs, 0, 0);
+__device__ __forceinline__ int SeqLen(const PagedDecodeParams& params, std::int64_t seq) {
+  return static_cast<int>(ReadIndex(params.seq_lens, params.seq_lens_wide, seq * params.seq_lens_stride));
 }
 
-// The workspace: base-2 LSE [rows, num_partitions], then, 16-byte aligned, outputs
-// [rows, num_partitions, head_size_v], all float32.
-__device__ __forceinline__ float* WorkspaceLse(const PagedDecodeParams& params) {
-  return static_cast<float*>(params.workspace);
-}
+// The query rows of a call; see combine.h.
+class DecodeRows {
+ public:
+  __device__ __forceinline__ explicit DecodeRows(const PagedDecodeParams& params) : params_(params) {}
 
-__device__ __forceinline__ float* WorkspaceOutputs(const PagedDecodeParams& params) {
-  const std::int64_t count = WorkspaceRows(params) * params.num_partitions;
-  return static_cast<float*>(params.workspace) + (count + 3) / 4 * 4;
-}
-
-// A row without keys has sum 0 and output 0; a NaN among its logits stays one.
-__device__ __forceinline__ float DivideBySum(float numerator, float sum) {
-  return sum > 0.0F ? numerator / sum : (sum == 0.0F ? 0.0F : sum);
-}
-
-// A row's final denominator: its largest logit and its sum, the sink included.
-struct Denominator {
-  float maximum;
-  float sum;
-  // What sums and outputs relative to the old maximum are multiplied by.
-  float weight;
-
-  __device__ __forceinline__ Denominator(const PagedDecodeParams& params, int head, float maximum_in,
-                                         float sum_in)
-      : maximum(maximum_in), sum(sum_in), weight(1.0F) {
-    if (params.sinks == nullptr) return;
-    const float sink = params.sinks[head] * kLog2E;
-    maximum = fmaxf(maximum_in, sink);
-    if (maximum == HYGON_MINUS_INFINITY) return;
-    weight = PartWeight(maximum_in, maximum);
-    sum = sum_in * weight + PartWeight(sink, maximum);
+  __device__ __forceinline__ std::int64_t Count() const {
+    return static_cast<std::int64_t>(params_.num_seqs) * params_.q_len * params_.num_heads;
   }
 
-  __device__ __forceinline__ float OutputFactor() const { return DivideBySum(weight, sum); }
-  __device__ __forceinline__ float NaturalLse() const {
-    return sum == 0.0F ? HYGON_MINUS_INFINITY : kLn2 * (maximum + log2f(sum));
+  __device__ __forceinline__ RowPlace Place(std::int64_t seq, int token, int head) const {
+    return {(seq * params_.q_len + token) * params_.num_heads + head, head,
+            seq * params_.out_seq_stride + token * params_.out_token_stride + head * params_.out_head_stride,
+            seq * params_.lse_seq_stride + token * params_.lse_token_stride + head * params_.lse_head_stride};
   }
+
+  __device__ __forceinline__ RowPlace Place(std::int64_t row) const {
+    const std::int64_t token = row / params_.num_heads;
+    return Place(token / params_.q_len, static_cast<int>(token % params_.q_len),
+                 static_cast<int>(row % params_.num_heads));
+  }
+
+  __device__ __forceinline__ int LivePartitions(std::int64_t row) const {
+    const std::int64_t seq = row / params_.num_heads / params_.q_len;
+    return DecodeKeys(params_, SeqLen(params_, seq)).Count();
+  }
+
+ private:
+  const PagedDecodeParams& params_;
 };
 
 template <class T, class Stored, int kHeadSize, bool kVector, class Unit>
@@ -451,13 +419,12 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
   if (wide_seq >= params.num_seqs) return;
   const int seq = static_cast<int>(wide_seq);
 
-  const int seq_len =
-      static_cast<int>(ReadIndex(params.seq_lens, params.seq_lens_wide, seq * params.seq_lens_stride));
-  const KeyRange range(params, seq_len);
-  const int start = range.base + partition * range.partition;
+  const int seq_len = SeqLen(params, seq);
+  const KeyRange range = DecodeKeys(params, seq_len);
+  const int start = range.Start(partition);
   // An empty sequence still has its rows to write, which partition 0 does.
   if (partition > 0 && start >= range.end) return;
-  const int stop = start + range.partition < range.end ? start + range.partition : range.end;
+  const int stop = range.Stop(partition);
 
   const int group = params.num_heads / params.num_kv_heads;
   const int rows = group * params.q_len;
@@ -529,36 +496,25 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
   }
   if (stream > 0) return;
 
-  float value_scale = params.v_scale;
-  if (params.v_scales != nullptr) value_scale *= params.v_scales[kv_head * params.v_scales_stride];
-  const int quarter = Unit::Quarter(lane);
+  const DecodeRows all_rows(params);
+  const float value_scale = ValueScale(params, kv_head);
 #pragma unroll
   for (int j = 0; j < kIndices; ++j) {
     const int row = first_row + Unit::Index(lane, j);
     if (row >= rows) continue;
-    const int token = row / group;
-    const int head = kv_head * group + row % group;
-    if (params.num_partitions == 1) {
-      const Denominator denominator(params, head, softmax.maximum[j], softmax.sum[j]);
-      const float factor = denominator.OutputFactor() * value_scale;
-      T* out = static_cast<T*>(params.out) + seq * params.out_seq_stride + token * params.out_token_stride +
-               head * params.out_head_stride;
-      wave.ForEachOutput(
-          j, [&](int dim, float value) { out[dim * params.out_dim_stride] = FromFloat<T>(value * factor); });
-      if (params.lse != nullptr && quarter == 0) {
-        params.lse[seq * params.lse_seq_stride + token * params.lse_token_stride +
-                   head * params.lse_head_stride] = denominator.NaturalLse();
-      }
-    } else {
-      const std::int64_t slot = WorkspaceRow(params, seq, token, head) * params.num_partitions + partition;
-      const float sum = softmax.sum[j];
-      const float factor = DivideBySum(value_scale, sum);
-      float* out = WorkspaceOutputs(params) + slot * params.head_size_v;
-      wave.ForEachOutput(j, [&](int dim, float value) { out[dim] = value * factor; });
-      if (quarter == 0) {
-        WorkspaceLse(params)[slot] = sum == 0.0F ? HYGON_MINUS_INFINITY : softmax.maximum[j] + log2f(sum);
-      }
+    const RowPlace place = all_rows.Place(seq, row / group, kv_head * group + row % group);
+    const auto for_each_output = [&](auto write) { wave.ForEachOutput(j, write); };
+    const bool writes_lse = Unit::Quarter(lane) == 0;
+    if (params.num_partitions > 1) {
+      StorePartial(params, place, all_rows.Count(), partition, softmax.maximum[j], softmax.sum[j], value_scale,
+                   writes_lse, for_each_output);
+      continue;
     }
+    const float factor =
+        FinishRow(params, place, softmax.maximum[j], softmax.sum[j], value_scale, writes_lse);
+    T* out = static_cast<T*>(params.out) + place.out;
+    for_each_output(
+        [&](int dim, float value) { out[dim * params.out_dim_stride] = FromFloat<T>(value * factor); });
   }
 }
 

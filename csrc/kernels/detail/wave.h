@@ -18,6 +18,7 @@
 
 namespace hygon_backend {
 
+using arch::AnyLane;
 using arch::kWaveWidth;
 using arch::Shuffle;
 using arch::ShuffleXor;

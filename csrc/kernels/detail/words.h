@@ -46,6 +46,21 @@ __device__ __forceinline__ Run<T, kElements> LoadRun(const T* from, std::int64_t
   return run;
 }
 
+// Stores up to kElements 16-bit elements with any stride; a whole run that is dense and aligned in one.
+template <class T, int kElements>
+__device__ __forceinline__ void StoreRun(T* to, std::int64_t stride, const Run<T, kElements>& run, int count) {
+  if (stride == 1 && count >= kElements && reinterpret_cast<std::uintptr_t>(to) % sizeof(run) == 0) {
+    *reinterpret_cast<Run<T, kElements>*>(to) = run;
+    return;
+  }
+#pragma unroll
+  for (int element = 0; element < kElements; ++element) {
+    if (element < count) {
+      to[element * stride] = {static_cast<std::uint16_t>(run.words[element / 2] >> (element % 2 * 16))};
+    }
+  }
+}
+
 // Two floats as two elements of T, the first in the low half.
 template <class T>
 __device__ __forceinline__ std::uint32_t PackPair(float low, float high) {

@@ -18,6 +18,8 @@ __device__ __forceinline__ std::uint32_t Shuffle(std::uint32_t value, int lane) 
   return static_cast<std::uint32_t>(__shfl(static_cast<int>(value), lane, kWaveWidth));
 }
 
+__device__ __forceinline__ bool AnyLane(bool mine) { return __any(mine) != 0; }
+
 }  // namespace hygon_backend::arch
 
 #endif  // HYGON_BACKEND_CSRC_KERNELS_ARCH_AMD_WAVE_H_

@@ -29,8 +29,8 @@ struct EmulatedUnit : Layout {
   static void MultiplyAdd(Tile& tile, const Operand& rows, const Operand& columns) {
     LaneOperands mine;
     for (int k = 0; k < 4; ++k) {
-      mine.rows[k] = ToFloat(T{static_cast<std::uint16_t>(rows.words[0][k / 2] >> (k % 2 * 16))});
-      mine.columns[k] = ToFloat(T{static_cast<std::uint16_t>(columns.words[0][k / 2] >> (k % 2 * 16))});
+      mine.rows[k] = ToFloat(T{static_cast<std::uint16_t>(rows.Word(0, k / 2) >> (k % 2 * 16))});
+      mine.columns[k] = ToFloat(T{static_cast<std::uint16_t>(columns.Word(0, k / 2) >> (k % 2 * 16))});
     }
     const LaneOperands* all = emulation::Exchange(mine);
     const int row = Layout::Index(emulation::Lane(), 0);

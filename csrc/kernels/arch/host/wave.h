@@ -16,6 +16,14 @@ inline float ShuffleXor(float value, int mask) {
 
 inline std::uint32_t Shuffle(std::uint32_t value, int lane) { return emulation::Exchange(value)[lane]; }
 
+inline bool AnyLane(bool mine) {
+  const bool* all = emulation::Exchange(mine);
+  for (int lane = 0; lane < kWaveWidth; ++lane) {
+    if (all[lane]) return true;
+  }
+  return false;
+}
+
 }  // namespace hygon_backend::arch
 
 #endif  // HYGON_BACKEND_CSRC_KERNELS_ARCH_HOST_WAVE_H_

@@ -32,15 +32,15 @@ struct MatrixUnit {
         asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
             "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
             : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-            : "r"(rows.words[0][0]), "r"(rows.words[1][0]), "r"(rows.words[0][1]), "r"(rows.words[1][1]),
-              "r"(columns.words[half][0]), "r"(columns.words[half][1]));
+            : "r"(rows.Word(0, 0)), "r"(rows.Word(1, 0)), "r"(rows.Word(0, 1)), "r"(rows.Word(1, 1)),
+              "r"(columns.Word(half, 0)), "r"(columns.Word(half, 1)));
       } else {
         static_assert(std::is_same_v<T, Float16>);
         asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
             "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
             : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-            : "r"(rows.words[0][0]), "r"(rows.words[1][0]), "r"(rows.words[0][1]), "r"(rows.words[1][1]),
-              "r"(columns.words[half][0]), "r"(columns.words[half][1]));
+            : "r"(rows.Word(0, 0)), "r"(rows.Word(1, 0)), "r"(rows.Word(0, 1)), "r"(rows.Word(1, 1)),
+              "r"(columns.Word(half, 0)), "r"(columns.Word(half, 1)));
       }
     }
   }

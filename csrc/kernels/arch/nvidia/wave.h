@@ -19,6 +19,8 @@ __device__ __forceinline__ std::uint32_t Shuffle(std::uint32_t value, int lane) 
   return __shfl_sync(kAllLanes, value, lane);
 }
 
+__device__ __forceinline__ bool AnyLane(bool mine) { return __any_sync(kAllLanes, mine) != 0; }
+
 }  // namespace hygon_backend::arch
 
 #endif  // HYGON_BACKEND_CSRC_KERNELS_ARCH_NVIDIA_WAVE_H_

@@ -1,0 +1,355 @@
+// One wave's share of a prefill block: its query rows, their scores and their results, all in registers.
+#ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFILL_WAVE_H_
+#define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFILL_WAVE_H_
+
+#include <hip/hip_runtime.h>
+
+#include <cstdint>
+
+#include "arch/registers.h"
+#include "fragment.h"
+#include "head_shape.h"
+#include "lds_tile.h"
+#include "logits.h"
+#include "matrix.h"
+#include "online_softmax.h"
+#include "prefill_rows.h"
+#include "value_tiles.h"
+#include "words.h"
+
+namespace hygon_backend {
+
+__device__ __forceinline__ float QueryScale(const PrefixPrefillParams& params) {
+  return params.q_scales == nullptr ? params.q_scale : params.q_scale * params.q_scales[0];
+}
+
+template <class T, int kHeadSize, int kRowTiles, int kKeys, class Unit>
+class PrefillWave {
+  static constexpr int kKeySteps = HeadShape<kHeadSize>::kKeySteps;
+  static constexpr int kKeyRun = HeadShape<kHeadSize>::kKeyRun;
+  static constexpr int kKeyTiles = kKeys / kTile;
+  static constexpr int kStagedSteps = StagedQuerySteps(kHeadSize);
+  using Values = ValueTiles<kHeadSize, Unit>;
+  static constexpr int kValueTiles = Values::kGroups * Values::kGroup;
+
+ public:
+  // LDS that a wave needs for itself.
+  static constexpr int kStagedOperands = kRowTiles * kStagedSteps * 2 * kWaveWidth;
+
+  // Rows from `first_row` of the sequence and KV head; `end` is one past the last key that the block sees.
+  __device__ __forceinline__ PrefillWave(const PrefixPrefillParams& params, const PrefillRows& rows,
+                                         const PrefillSequence& seq, int kv_head, int first_row, int end,
+                                         Operand* staged)
+      : params_(params),
+        seq_(seq),
+        first_row_(first_row),
+        end_(end),
+        quarter_(Unit::Quarter(LaneIndex())),
+        logit_of_(params, params.scale * QueryScale(params) * KeyScale(params, kv_head)),
+        staged_queries_(staged + LaneIndex()) {
+    const int group = rows.group();
+    const int num_rows = seq.q_len * group;
+    live_ = first_row < num_rows;
+    if (!live_) return;
+    // Scores become logits within the softmax, where nothing but a positive factor lies between them.
+    plain_ = !logit_of_.has_cap() && params.alibi_slopes == nullptr && logit_of_.factor() > 0.0F;
+
+    const int last_row = first_row + kRowTiles * kTile - 1;
+    const int first = seq.PositionOf(first_row / group);
+    const int last = seq.PositionOf((last_row < num_rows ? last_row : num_rows - 1) / group);
+    if (params.custom_mask != nullptr) {
+      last_seen_ = end - 1;
+      all_see_to_ = seq.kv_len - seq.q_len - 1;
+    } else if (params.causal) {
+      last_seen_ = last;
+      all_see_to_ = first;
+    } else {
+      last_seen_ = end - 1;
+      all_see_to_ = end - 1;
+    }
+    first_seen_ = params.window > 0 ? first - params.window + 1 : 0;
+    all_see_from_ = params.window > 0 ? last - params.window + 1 : 0;
+
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int j = 0; j < kIndices; ++j) {
+        const int row = RowOf(m, j);
+        // Rows past the last one repeat it; nothing of them is stored.
+        const int token = (row < num_rows ? row : num_rows - 1) / group;
+        position_[m][j] = seq.PositionOf(token);
+      }
+    }
+    ForEachAccumulator([](float& value, int, int) { value = 0.0F; });
+  }
+
+  // Reads this lane's share of the queries.
+  template <class Stored, bool kVector>
+  __device__ __forceinline__ void LoadQueries(int kv_head, int group) {
+    if (!live_) return;
+    const auto* q = static_cast<const Stored*>(params_.q) + seq_.first_token * params_.q_token_stride +
+                    static_cast<std::int64_t>(kv_head) * group * params_.q_head_stride;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      const Stored* from[kIndices];
+      bool live[kIndices];
+#pragma unroll
+      for (int j = 0; j < kIndices; ++j) {
+        const int row = RowOf(m, j);
+        const int token = row / group;
+        live[j] = token < seq_.q_len;
+        from[j] = q + (live[j] ? token * params_.q_token_stride + row % group * params_.q_head_stride : 0);
+      }
+#pragma unroll
+      for (int step = 0; step < kKeySteps; ++step) {
+        const int dim = (step * kQuarters + quarter_) * kKeyRun;
+        Operand halves[2];
+#pragma unroll
+        for (int j = 0; j < kIndices; ++j) {
+          Run<Stored, kKeyRun> run = {};
+          if (live[j] && dim < params_.head_size) {
+            run = LoadRun<Stored, kKeyRun, kVector>(from[j] + dim, 1, params_.head_size - dim);
+          }
+          Split(Widen<T, Stored, kKeyRun>(run), j, halves);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (step < kStagedSteps) {
+            *StagedQuery(m, step, half) = halves[half];
+          } else {
+            queries_[m][step - kStagedSteps][half] = halves[half];
+          }
+        }
+      }
+    }
+  }
+
+  // Attends to the staged keys from `start` on.
+  __device__ __forceinline__ void Attend(const LdsTile<kHeadSize>& keys, const LdsTile<kHeadSize>& values,
+                                         int start) {
+    // All of the wave's rows agree: the triangle ends early for the upper waves of a block.
+    if (!live_ || start > last_seen_ || start + kKeys <= first_seen_) return;
+    Tile scores[kRowTiles][kKeyTiles] = {};
+    MultiplyKeys(keys, scores);
+    if (!plain_) ToLogits(scores, start);
+    // The rectangle in front of all rows needs no mask.
+    if (start < all_see_from_ || start + kKeys - 1 > all_see_to_) Mask(scores, start);
+    float rescale[kRowTiles][kIndices];
+    bool changed = false;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      softmax_[m].template Add<Unit>(scores[m], plain_ ? logit_of_.factor() : 1.0F, rescale[m]);
+#pragma unroll
+      for (const float factor : rescale[m]) changed = changed || factor != 1.0F;
+    }
+    // After the first stages most rows have met their largest logit.
+    if (AnyLane(changed)) {
+      ForEachAccumulator([&](float& value, int m, int j) { value *= rescale[m][j]; });
+    }
+    AddValues(values, scores);
+  }
+
+  // Reduces the row sums over the lanes that share a row.
+  __device__ __forceinline__ void FinishSums() {
+#pragma unroll
+    for (OnlineSoftmax& softmax : softmax_) {
+#pragma unroll
+      for (float& sum : softmax.sum) sum = SumOverRow<Unit>(sum);
+    }
+  }
+
+  // Calls visit(row, maximum, sum, for_each_output) for this lane's rows; see WriteRow.
+  template <class Visit>
+  __device__ __forceinline__ void ForEachRow(Visit visit) const {
+    if (!live_) return;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int j = 0; j < kIndices; ++j) {
+        visit(RowOf(m, j), softmax_[m].maximum[j], softmax_[m].sum[j],
+              [&](auto write) { ForEachOutput(m, j, write); });
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ int RowOf(int m, int j) const {
+    return first_row_ + m * kTile + Unit::Index(LaneIndex(), j);
+  }
+
+  // A lane reads only what it wrote itself.
+  __device__ __forceinline__ Operand* StagedQuery(int m, int step, int half) const {
+    return staged_queries_ + ((m * kStagedSteps + step) * 2 + half) * kWaveWidth;
+  }
+
+  // Calls visit(value, m, j) for this lane's accumulators.
+  template <class Visit>
+  __device__ __forceinline__ void ForEachAccumulator(Visit visit) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (Tile& tile : accumulators_[m]) {
+#pragma unroll
+        for (int j = 0; j < kIndices; ++j) {
+#pragma unroll
+          for (float& value : tile.values[j]) visit(value, m, j);
+        }
+      }
+    }
+  }
+
+  template <class Write>
+  __device__ __forceinline__ void ForEachOutput(int m, int j, Write write) const {
+#pragma unroll
+    for (int tile = 0; tile < kValueTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int dim = Values::Dim(tile, Unit::ResultColumn(quarter_, i));
+        if (dim < params_.head_size_v) write(dim, accumulators_[m][tile].values[j][i]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void MultiplyKeys(const LdsTile<kHeadSize>& keys,
+                                               Tile (&scores)[kRowTiles][kKeyTiles]) const {
+#pragma unroll
+    for (int step = 0; step < kKeySteps; ++step) {
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n) {
+        // Either half of the runs makes an operand.
+        Operand columns[2];
+#pragma unroll
+        for (int j = 0; j < kIndices; ++j) {
+          const auto run = keys.template Read<kKeyRun>(n * kTile + Unit::Index(LaneIndex(), j),
+                                                       (step * kQuarters + quarter_) * kKeyRun);
+          Split(run, j, columns);
+        }
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const Operand& rows = step < kStagedSteps ? *StagedQuery(m, step, half)
+                                                      : queries_[m][step - kStagedSteps][half];
+            Unit::template MultiplyAdd<T>(scores[m][n], rows, columns[half]);
+          }
+        }
+      }
+    }
+  }
+
+  __device__ static __forceinline__ void Split(const Words<kKeyRun / 2>& run, int j, Operand (&halves)[2]) {
+#pragma unroll
+    for (int word = 0; word < kKeyRun / 2; ++word) halves[word / 2].Word(j, word % 2) = run.words[word];
+  }
+
+  // Scale, soft cap and position bias; logits come out in base 2.
+  __device__ __forceinline__ void ToLogits(Tile (&scores)[kRowTiles][kKeyTiles], int start) const {
+    ForEachScore(scores, start, [&](float& score, int, int, int) { score = logit_of_(score); });
+    if (params_.alibi_slopes == nullptr) return;
+    ForEachScore(scores, start, [&](float& score, int m, int j, int key) {
+      score += SlopeOf(m, j) * static_cast<float>(key - position_[m][j]);
+    });
+  }
+
+  __device__ __forceinline__ void Mask(Tile (&scores)[kRowTiles][kKeyTiles], int start) const {
+    if (params_.custom_mask != nullptr) {
+      const int prefix = seq_.kv_len - seq_.q_len;
+      ForEachScore(scores, start, [&](float& score, int m, int j, int key) {
+        const bool own = key >= prefix && key < end_;
+        if (own && MaskByte(position_[m][j] - prefix, key) == 0) score = HYGON_MINUS_INFINITY;
+      });
+    }
+    const bool causal = params_.causal && params_.custom_mask == nullptr;
+    ForEachScore(scores, start, [&](float& score, int m, int j, int key) {
+      const int last = causal ? position_[m][j] : end_ - 1;
+      const int first = params_.window > 0 ? position_[m][j] - params_.window + 1 : 0;
+      if (key < first || key > last) score = HYGON_MINUS_INFINITY;
+    });
+  }
+
+  template <class Change>
+  __device__ __forceinline__ void ForEachScore(Tile (&scores)[kRowTiles][kKeyTiles], int start,
+                                               Change change) const {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+        for (int j = 0; j < kIndices; ++j) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            change(scores[m][n].values[j][i], m, j, start + n * kTile + Unit::ResultColumn(quarter_, i));
+          }
+        }
+      }
+    }
+  }
+
+  // Both of these read memory anew in each stage: rules that few calls have need no registers in all.
+  __device__ __forceinline__ float SlopeOf(int m, int j) const {
+    const int group = params_.num_heads / params_.num_kv_heads;
+    const int kv_head = static_cast<int>(blockIdx.y);
+    return params_.alibi_slopes[kv_head * group + RowOf(m, j) % group] * kLog2E;
+  }
+
+  __device__ __forceinline__ std::uint8_t MaskByte(int token, int key) const {
+    const std::int64_t first =
+        ReadIndex(params_.mask_indptr, params_.mask_indptr_wide, seq_.index * params_.mask_indptr_stride);
+    return params_.custom_mask[first + static_cast<std::int64_t>(token) * seq_.kv_len + key];
+  }
+
+  __device__ __forceinline__ void AddValues(const LdsTile<kHeadSize>& values,
+                                            const Tile (&weights)[kRowTiles][kKeyTiles]) {
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+      Operand rows[kRowTiles];
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+        for (int j = 0; j < kIndices; ++j) {
+          const float (&row)[4] = weights[m][n].values[j];
+          rows[m].Word(j, 0) = PackPair<T>(row[0], row[1]);
+          rows[m].Word(j, 1) = PackPair<T>(row[2], row[3]);
+        }
+      }
+#pragma unroll
+      for (int group = 0; group < Values::kGroups; ++group) {
+        Operand columns[Values::kGroup];
+        Values::Load(values, n * kTile, group, columns);
+#pragma unroll
+        for (int part = 0; part < Values::kGroup; ++part) {
+#pragma unroll
+          for (int m = 0; m < kRowTiles; ++m) {
+            Unit::template MultiplyAdd<T>(accumulators_[m][group * Values::kGroup + part], rows[m],
+                                          columns[part]);
+          }
+        }
+      }
+    }
+  }
+
+  const PrefixPrefillParams& params_;
+  const PrefillSequence& seq_;
+  int first_row_;
+  int end_;
+  int quarter_;
+  bool live_;
+  bool plain_ = false;
+  LogitScale logit_of_;
+  // Keys that some row sees lie from first_seen_ to last_seen_, and all rows see all_see_from_ to all_see_to_.
+  int first_seen_ = 0;
+  int last_seen_ = -1;
+  int all_see_from_ = 0;
+  int all_see_to_ = -1;
+  int position_[kRowTiles][kIndices] = {};
+
+  Operand* staged_queries_;
+  Operand queries_[kRowTiles][kKeySteps - kStagedSteps][2];
+  OnlineSoftmax softmax_[kRowTiles];
+  // Column c of accumulator tile t is dim Values::Dim(t, c).
+  Tile accumulators_[kRowTiles][kValueTiles];
+};
+
+}  // namespace hygon_backend
+
+#endif  // HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFILL_WAVE_H_

@@ -1,0 +1,137 @@
+// The prefill kernel. One block serves the query rows of one KV head and of a run of tokens of one sequence,
+// in one partition of the keys that they see (FlashAttention-2, Dao, 2023; source document, section 3).
+//
+// The block brings stages of keys and of values into LDS, each once for all its waves and so for all query
+// heads of the group; the next stage is on its way while one is computed, and one barrier a stage separates
+// the two. A wave owns whole query rows, so that no result crosses waves. What all rows see takes no mask code,
+// and waves leave out stages that none of their rows sees.
+//
+// Budget a block: 4 waves; 128 rows at head sizes up to 128, 64 above. LDS 32 KB at every head size: two
+// stages of keys and values, 64 keys at head size 64, 32 at 128, 16 above. Registers a lane at head size 128:
+// accumulators 128 on wave 32 and 64 on wave 64, queries 64 (32), scores 32 (16).
+#ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_KERNEL_H_
+#define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_KERNEL_H_
+
+#include <hip/hip_runtime.h>
+
+#include "arch/registers.h"
+#include "kv_stager.h"
+#include "lds_tile.h"
+#include "matrix.h"
+#include "prefill_rows.h"
+#include "prefill_wave.h"
+#include "row_result.h"
+#include "shared.h"
+
+namespace hygon_backend {
+
+constexpr int kPrefillWaves = 4;
+constexpr int kPrefillThreads = kPrefillWaves * kWaveWidth;
+
+template <class T, class Stored, int kHeadSize, class Unit>
+__global__ HYGON_MATRIX_LAUNCH_BOUNDS(kPrefillThreads) void PrefixPrefillKernel(
+    const PrefixPrefillParams params) {
+  constexpr PrefillTiling kTiling = TilingOf(kHeadSize);
+  constexpr int kKeys = kTiling.stage_keys;
+  constexpr int kWaveRows = kTiling.block_rows / kPrefillWaves;
+  constexpr bool kVector = !std::is_same_v<Stored, AnyStored>;
+  using Stager = KvStager<T, Stored, kHeadSize, kKeys, kPrefillThreads>;
+  using Wave = PrefillWave<T, kHeadSize, kWaveRows / kTile, kKeys, Unit>;
+  constexpr int kChunks = LdsTile<kHeadSize>::kChunks;
+  constexpr int kRun = HeadShape<kHeadSize>::kKeyRun;
+  constexpr int kStageChunks = 4 * Stager::kStageChunks;
+  static_assert(kTiling.block_rows * kChunks <= kStageChunks);
+  HYGON_SHARED(Words<4>, staged, kStageChunks);
+  // At least one element, since LDS of none cannot be declared.
+  HYGON_SHARED(Operand, staged_queries, kPrefillWaves* Wave::kStagedOperands + (Wave::kStagedOperands == 0));
+
+  // Later tokens see more keys: the blocks that take longest begin first.
+  const int block = static_cast<int>(gridDim.x - 1 - blockIdx.x);
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const int partition = static_cast<int>(blockIdx.z);
+  const PrefillRows rows(params);
+  int first_row = 0;
+  const PrefillSequence seq = rows.OfBlock(block, first_row);
+  const int num_rows = seq.q_len * rows.group();
+  if (first_row >= num_rows) return;
+  const KeyRange range = rows.Keys(seq, first_row);
+  const int start = range.Start(partition);
+  // Rows without keys have their results to write as well, which partition 0 does.
+  if (partition > 0 && start >= range.end) return;
+  const int stop = range.Stop(partition);
+
+  Wave wave(params, rows, seq, kv_head, first_row + WaveIndex() * kWaveRows, range.end,
+            staged_queries + WaveIndex() * Wave::kStagedOperands);
+  if (params.query_type == ElementType::kFloat8E4M3) {
+    wave.template LoadQueries<Float8E4M3, kVector>(kv_head, rows.group());
+  } else if (params.query_type == ElementType::kFloat8E5M2) {
+    wave.template LoadQueries<Float8E5M2, kVector>(kv_head, rows.group());
+  } else {
+    wave.template LoadQueries<T, kVector>(kv_head, rows.group());
+  }
+
+  const auto keys_of = [&](int buffer) {
+    return LdsTile<kHeadSize>(staged + buffer * 2 * Stager::kStageChunks);
+  };
+  const auto values_of = [&](int buffer) {
+    return LdsTile<kHeadSize>(staged + (buffer * 2 + 1) * Stager::kStageChunks);
+  };
+  Stager stager(params, kv_head, rows.Table(seq), start, range.begin, stop);
+  int buffer = 0;
+  if (start < stop) {
+    stager.Fetch(keys_of(0), values_of(0));
+    stager.Deliver(keys_of(0), values_of(0));
+  }
+  for (int key = start; key < stop; key += kKeys) {
+    const int other = 1 - buffer;
+    const bool more = key + kKeys < stop;
+    stager.Arrive();
+    // Behind this barrier the stage is there, and no wave reads the other buffer any more.
+    __syncthreads();
+    if (more) stager.Fetch(keys_of(other), values_of(other));
+    wave.Attend(keys_of(buffer), values_of(buffer), key);
+    if (more) stager.Deliver(keys_of(other), values_of(other));
+    buffer = other;
+  }
+
+  wave.FinishSums();
+  const float value_scale = ValueScale(params, kv_head);
+  const bool writes_lse = Unit::Quarter(LaneIndex()) == 0;
+  const auto place_of = [&](int row) {
+    return rows.Place(seq.first_token + row / rows.group(), kv_head * rows.group() + row % rows.group());
+  };
+  if (params.num_partitions > 1) {
+    wave.ForEachRow([&](int row, float maximum, float sum, auto for_each_output) {
+      if (row >= num_rows) return;
+      StorePartial(params, place_of(row), rows.Count(), partition, maximum, sum, value_scale, writes_lse,
+                   for_each_output);
+    });
+    return;
+  }
+  // Results pass through LDS, where the stages were, so that rows leave in whole runs.
+  __syncthreads();
+  const LdsTile<kHeadSize> results(staged);
+  wave.ForEachRow([&](int row, float maximum, float sum, auto for_each_output) {
+    if (row >= num_rows) return;
+    const float factor = FinishRow(params, place_of(row), maximum, sum, value_scale, writes_lse);
+    for_each_output([&](int dim, float value) {
+      *results.template Element<T>(row - first_row, dim) = FromFloat<T>(value * factor);
+    });
+  });
+  __syncthreads();
+  const int rows_left = num_rows - first_row;
+  const int num_results = (rows_left < kTiling.block_rows ? rows_left : kTiling.block_rows) * kChunks;
+#pragma unroll 1
+  for (int item = static_cast<int>(threadIdx.x); item < num_results; item += kPrefillThreads) {
+    const int row = item / kChunks;
+    const int dim = item % kChunks * kRun;
+    if (dim >= params.head_size_v) continue;
+    T* out = static_cast<T*>(params.out) + place_of(first_row + row).out + dim * params.out_dim_stride;
+    const Words<4> run = *results.Chunk(row, item % kChunks);
+    StoreRun<T, kRun>(out, params.out_dim_stride, run, params.head_size_v - dim);
+  }
+}
+
+}  // namespace hygon_backend
+
+#endif  // HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_KERNEL_H_

@@ -1,0 +1,51 @@
+// Launching the prefill kernel for one pair of element types. Each pair is a source file of its own
+// (prefix_prefill_*.hip), so that a build compiles them side by side.
+#ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_LAUNCH_H_
+#define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_LAUNCH_H_
+
+#include <hip/hip_runtime.h>
+
+#include "prefix_prefill_kernel.h"
+
+namespace hygon_backend {
+
+// Enqueues the prefill kernel that computes in T over a cache of `Stored`.
+template <class T, class Stored>
+void LaunchPrefixPrefill(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream);
+
+#define HYGON_DECLARE_PREFIX_PREFILL(T, Stored) \
+  extern template void LaunchPrefixPrefill<T, Stored>(const PrefixPrefillParams&, dim3, hipStream_t)
+
+#define HYGON_INSTANTIATE_PREFIX_PREFILL(T, Stored) \
+  template void LaunchPrefixPrefill<T, Stored>(const PrefixPrefillParams&, dim3, hipStream_t)
+
+namespace detail {
+
+template <class T, class Stored, int kHeadSize>
+void LaunchPrefillShape(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream) {
+  auto* kernel = &PrefixPrefillKernel<T, Stored, kHeadSize, MatrixUnit>;
+#if HYGON_HAS_FMA_FALLBACK
+  if (params.avoid_matrix_unit) kernel = &PrefixPrefillKernel<T, Stored, kHeadSize, FmaUnit>;
+#endif
+  hipLaunchKernelGGL(kernel, grid, dim3(kPrefillThreads), 0, stream, params);
+}
+
+}  // namespace detail
+
+template <class T, class Stored>
+void LaunchPrefixPrefill(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream) {
+  const int size = params.head_size > params.head_size_v ? params.head_size : params.head_size_v;
+  if (size <= 64) {
+    detail::LaunchPrefillShape<T, Stored, 64>(params, grid, stream);
+  } else if (size <= 128) {
+    detail::LaunchPrefillShape<T, Stored, 128>(params, grid, stream);
+  } else if (size <= 192) {
+    detail::LaunchPrefillShape<T, Stored, 192>(params, grid, stream);
+  } else {
+    detail::LaunchPrefillShape<T, Stored, 256>(params, grid, stream);
+  }
+}
+
+}  // namespace hygon_backend
+
+#endif  // HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_LAUNCH_H_

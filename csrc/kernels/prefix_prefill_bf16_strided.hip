@@ -1,0 +1,8 @@
+// Prefix prefill: bfloat16 over caches with any strides.
+#include "detail/prefix_prefill_launch.h"
+
+namespace hygon_backend {
+
+HYGON_INSTANTIATE_PREFIX_PREFILL(BFloat16, AnyStored);
+
+}  // namespace hygon_backend

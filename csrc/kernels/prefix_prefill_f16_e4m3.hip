@@ -1,0 +1,8 @@
+// Prefix prefill: half over an fp8 e4m3 cache.
+#include "detail/prefix_prefill_launch.h"
+
+namespace hygon_backend {
+
+HYGON_INSTANTIATE_PREFIX_PREFILL(Float16, Float8E4M3);
+
+}  // namespace hygon_backend
