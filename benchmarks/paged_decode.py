@@ -13,7 +13,6 @@ the very call that is timed agrees with a float32 computation.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ import torch
 from torch.nn.attention import SDPBackend
 
 from benchmarks.cases import FULL, QUICK, Case, cells, with_values
-from benchmarks.peers.base import Peer, PeerUnavailableError
+from benchmarks.compare import DeviceLostError, describe, measure
+from benchmarks.peers.base import Peer
 from benchmarks.peers.flashinfer import FlashInfer
 from benchmarks.peers.ours import Ours
 from benchmarks.peers.sglang_triton import SglangTriton
@@ -33,22 +33,11 @@ from benchmarks.results import FOLDER, Results, Row
 from benchmarks.timing import Timer
 
 METRIC = "kv_bytes_per_second"
-_TOLERANCE = 0.02
-"""Of the largest expected value: several times what bfloat16 weights and outputs cost, and far under what
-a missed page or partition would."""
 _FASTEST = 1.25
 """Of the copy bandwidth: memory is read somewhat faster than copied, but not more than this."""
 _COPIES = 3
 """Most copies of a cell's keys and values that exist at a time: the pool, the gathered ones, and one of the
 two while it is being made dense."""
-
-
-class WrongMeasurementError(Exception):
-    """A peer gave a wrong result, or a speed that cannot be."""
-
-
-class DeviceLostError(Exception):
-    """The device answers nothing any more, so no further cell can be measured."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers = _peers()
     timer = Timer(device)
     limit = timer.copy_bandwidth()
-    results = Results.started(["python", "-m", "benchmarks.paged_decode", *arguments], _describe(device))
+    results = Results.started(["python", "-m", "benchmarks.paged_decode", *arguments], describe(device))
     pool = Pool(fitting, device) if fitting else None
     for case in cases:
         row = Row(str(case), METRIC, None, limit)
@@ -74,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             row.why = dict.fromkeys(("ours", *row.peers), reason)
             continue
         try:
-            _measure(row, Problem(case, pool), timer, peers, ours=not options.peers_only)
+            problem = Problem(case, pool)
+            measure(row, problem, case.kv_bytes, timer, peers, None if options.peers_only else Ours(), _FASTEST)
         except DeviceLostError as error:
             print(error, file=sys.stderr)
             return 1
@@ -98,73 +88,8 @@ def _peers() -> list[Peer]:
     ]
 
 
-def _measure(row: Row, problem: Problem, timer: Timer, peers: Sequence[Peer], ours: bool) -> None:
-    """Fills in one row; a peer that fails leaves a reason instead of a value."""
-    row.peers = dict.fromkeys((peer.name for peer in peers), None)
-    row.why = dict.fromkeys(("ours", *row.peers), "not reached")
-    for peer in peers:
-        row.peers[peer.name] = _value(peer, problem, timer, row.limit, row.why)
-    if ours:
-        row.ours = _value(Ours(), problem, timer, row.limit, row.why)
-    else:
-        row.why["ours"] = "left out by --peers-only"
-
-
-def _value(peer: Peer, problem: Problem, timer: Timer, limit: float, why: dict[str, str]) -> float | None:
-    """Bytes of keys and values a second, or None with the reason noted in `why`."""
-    try:
-        run = timer.prepare(peer.prepare(problem))
-        # Poisoned, so that a result left over from an earlier run cannot pass for this one.
-        run().fill_(float("nan"))
-        _check_result(problem, run())
-        value = problem.case.kv_bytes / timer.seconds(run)
-        _check_result(problem, run())
-        if value > _FASTEST * limit:
-            raise WrongMeasurementError(
-                f"{value / limit:.2f} times the copy bandwidth: not all keys were read"
-            )
-        del why[peer.name]
-        return value
-    except PeerUnavailableError as error:
-        why[peer.name] = str(error)
-        return None
-    except Exception as error:  # a peer may fail in any way, and the others are still to be measured
-        why[peer.name] = f"error: {_first_line(error)}"
-        _check_device(problem.device, peer)
-        return None
-
-
-def _check_result(problem: Problem, output: torch.Tensor) -> None:
-    error = problem.error(output)
-    if not error <= _TOLERANCE:  # so that NaN fails as well
-        raise WrongMeasurementError(f"wrong result, off by {error:.3g} of the largest value")
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:200]}"
-
-
-def _check_device(device: torch.device, peer: Peer) -> None:
-    """Raises DeviceLostError if the peer's failure took the device's context with it."""
-    if device.type != "cuda":
-        return
-    try:
-        torch.cuda.synchronize()
-    except RuntimeError as error:
-        raise DeviceLostError(f"{peer.name} broke the device: {_first_line(error)}") from error
-
-
 def _bytes_needed(case: Case) -> int:
     return _COPIES * case.kv_bytes
-
-
-def _describe(device: torch.device) -> str:
-    if device.type == "cuda":
-        name, runtime = torch.cuda.get_device_name(device), f"CUDA {torch.version.cuda}"
-    else:
-        name, runtime = platform.processor() or platform.machine(), f"{torch.get_num_threads()} threads"
-    return f"{name}, torch {torch.__version__}, {runtime}"
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

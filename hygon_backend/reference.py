@@ -7,6 +7,7 @@ Semantics, the same for every operator:
 
 * Row `i` of a sequence with `Lq` queries and `Lk` keys stands at position `p = i + (Lk - Lq)`: the
   queries are the last tokens. Causal attention lets it see keys `j <= p` (source document, 3.2).
+* A custom mask replaces the causal rule among the sequence's own new tokens (tree speculation).
 * `window = W` lets it see the last `W` keys up to and including its own position: `j > p - W`.
 * A logit is `scale * <q, k>`, then `softcap * tanh(logit / softcap)`, then plus
   `alibi_slope * (j - p)`.
@@ -41,6 +42,7 @@ def attend(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
     alibi_slopes: torch.Tensor | None = None,
+    custom_mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of one sequence over contiguous keys and values.
 
@@ -54,6 +56,8 @@ def attend(
         softcap: logit cap; None or 0 for none.
         sinks: `[Hq]` natural-log-unit logits.
         alibi_slopes: `[Hq]`.
+        custom_mask: `[Lq, Lk]`, not 0 where a query sees a key among the last `Lq`, in place of the causal
+            mask; the keys before them are seen by all.
 
     Returns:
         out `[Lq, Hq, Dv]` and lse `[Lq, Hq]`, both float64.
@@ -68,7 +72,9 @@ def attend(
     position = torch.arange(len_q)[:, None] + (len_k - len_q)
     key = torch.arange(len_k)[None, :]
     visible = torch.ones(len_q, len_k, dtype=torch.bool)
-    if causal:
+    if custom_mask is not None:
+        visible &= (key < len_k - len_q) | (custom_mask != 0)
+    elif causal:
         visible &= key <= position
     if window is not None:
         visible &= key > position - window
@@ -136,8 +142,11 @@ def prefix_prefill(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
     alibi_slopes: torch.Tensor | None = None,
+    q_scale: Scale = None,
     k_scale: Scale = None,
     v_scale: Scale = None,
+    custom_mask: torch.Tensor | None = None,
+    mask_indptr: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Varlen attention of new tokens over a paged cache that already holds them.
 
@@ -156,7 +165,10 @@ def prefix_prefill(
         sinks: see `attend`.
         alibi_slopes: see `attend`.
         k_scale: factor that turns stored keys into keys; number, `[1]` or `[Hkv]`.
+        q_scale: the same for queries; number or `[1]`.
         v_scale: the same for values.
+        custom_mask: flat; sequence `s` has its `[Lq, Lk]` entries at `mask_indptr[s]`. See `attend`.
+        mask_indptr: `[num_seqs]` or more offsets.
 
     Returns:
         out `[T, Hq, Dv]` and lse `[T, Hq]` in float64.
@@ -167,8 +179,12 @@ def prefix_prefill(
         length = int(seq_lens[row])
         k = read_sequence(k_cache, layout, "key", block_table[row], length, k_scale)
         v = read_sequence(v_cache, layout, "value", block_table[row], length, v_scale)
+        mask = None
+        if custom_mask is not None and mask_indptr is not None:
+            first = int(mask_indptr[row])
+            mask = custom_mask[first : first + (end - start) * length].view(end - start, length)
         out, lse = attend(
-            q[start:end],
+            q[start:end].double() * per_head(q_scale, 1),
             k,
             v,
             scale=scale,
@@ -177,6 +193,7 @@ def prefix_prefill(
             softcap=softcap,
             sinks=sinks,
             alibi_slopes=alibi_slopes,
+            custom_mask=mask,
         )
         outs.append(out)
         lses.append(lse)

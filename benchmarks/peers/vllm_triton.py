@@ -26,7 +26,7 @@ class VllmTriton:
     def prepare(self, problem: Problem) -> Callable[[], torch.Tensor]:
         """See `Peer.prepare`."""
         require_card(problem)
-        attention = _load()
+        attention = load()
         case, q = problem.case, problem.q
         # As the engine does under full CUDA graphs, its default: the nearest batch size that it captures.
         wanted = _MIN_LAUNCH_GRID_SIZE_2D // case.heads_kv
@@ -64,7 +64,7 @@ class VllmTriton:
         return call
 
 
-def _load() -> ModuleType:
+def load() -> ModuleType:
     """Imports vLLM's module, from a full installation or one without compiled extensions."""
     extension = "vllm._C_stable_libtorch"
     if extension not in sys.modules:

@@ -93,6 +93,12 @@ struct AttentionParams {
   // Partitions of the grid. Keys too many for num_partitions * partition_size make longer ones.
   int num_partitions = 1;
 
+  // How to find a token's page, and a page's id: see detail/page_table.h. Launchers set it.
+  int page_shift = 0;
+  std::uint32_t page_factor = 0;
+  int table_words = 1;
+  int table_step = 1;
+
   // Multiply without the matrix unit.
   bool avoid_matrix_unit = false;
 };

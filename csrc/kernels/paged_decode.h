@@ -31,7 +31,7 @@ std::size_t PagedDecodeWorkspaceBytes(const PagedDecodeParams& params);
 
 // Enqueues the call on `stream`, a hipStream_t. Allocates nothing and waits for nothing.
 // Throws std::invalid_argument for what no kernel covers, std::runtime_error when a launch fails.
-void PagedDecode(const PagedDecodeParams& params, void* stream);
+void PagedDecode(const PagedDecodeParams& call, void* stream);
 
 }  // namespace hygon_backend
 

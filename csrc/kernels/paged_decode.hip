@@ -129,8 +129,10 @@ std::size_t PagedDecodeWorkspaceBytes(const PagedDecodeParams& params) {
   return WorkspaceBytes(NumRows(params), params.num_partitions, params.head_size_v);
 }
 
-void PagedDecode(const PagedDecodeParams& params, void* stream) {
-  CheckParams(params);
+void PagedDecode(const PagedDecodeParams& call, void* stream) {
+  CheckParams(call);
+  PagedDecodeParams params = call;
+  SetPages(params);
   if (IsEmpty(params)) return;
   CheckSplit("paged_decode", params);
   const std::int64_t depth = static_cast<std::int64_t>(Folds(params)) * params.num_partitions;

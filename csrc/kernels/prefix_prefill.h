@@ -54,7 +54,7 @@ std::size_t PrefixPrefillWorkspaceBytes(const PrefixPrefillParams& params);
 
 // Enqueues the call on `stream`, a hipStream_t. Allocates nothing and waits for nothing.
 // Throws std::invalid_argument for what no kernel covers, std::runtime_error when a launch fails.
-void PrefixPrefill(const PrefixPrefillParams& params, void* stream);
+void PrefixPrefill(const PrefixPrefillParams& call, void* stream);
 
 }  // namespace hygon_backend
 

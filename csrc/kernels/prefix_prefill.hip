@@ -1,6 +1,7 @@
 // Prefix prefill: choice of split and kernel.
 #include <hip/hip_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "detail/attention_plan.h"
@@ -55,7 +56,7 @@ std::int64_t GridBlocks(const PrefixPrefillParams& p) {
 
 template <class T>
 void LaunchPrefill(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream) {
-  if (!CanVectorise(params)) {
+  if (!CanVectorise(params) || !HasNarrowStrides(params)) {
     LaunchPrefixPrefill<T, AnyStored>(params, grid, stream);
   } else if (params.cache_type == ElementType::kFloat8E4M3) {
     LaunchPrefixPrefill<T, Float8E4M3>(params, grid, stream);
@@ -95,22 +96,32 @@ void ChoosePartitions(PrefixPrefillParams& params, int num_compute_units, int re
   const std::int64_t units = static_cast<std::int64_t>(row_blocks > sequences ? row_blocks : sequences) *
                              params.num_kv_heads;
   const std::int64_t slots = static_cast<std::int64_t>(num_compute_units) * kResidentBlocks;
-  const std::int64_t stages = CeilDivide(capacity, tiling.stage_keys);
-  // In units of a stage's time: what a block costs at its start and end, and what writing a partial result
-  // and merging it costs beside.
-  constexpr std::int64_t kBlockCost = 4;
-  constexpr std::int64_t kPartialCost = 10;
-  std::int64_t best_cost = 0;
+  // In stages of keys: what the last rows of a sequence see, and by causality how much less the first ones do.
+  const double longest = CeilDivide(capacity, tiling.stage_keys);
+  const int q_len = CeilDivide(params.num_tokens, sequences);
+  const double drop = params.causal ? static_cast<double>(q_len) / tiling.stage_keys : 0.0;
+  const double shortest = longest > drop ? longest - drop : 0.0;
+  const double mean = (longest + shortest) / 2;
+  // Likewise in stages: what a block costs at its start and end, and what writing a partial result and merging
+  // it costs beside.
+  constexpr double kBlockCost = 4;
+  constexpr double kPartialCost = 40;
+  double best_cost = 0;
   for (int count = 1; count <= most; ++count) {
-    const std::int64_t rounds = (units * count + slots - 1) / slots;
-    const std::int64_t cost =
-        rounds * ((stages + count - 1) / count + kBlockCost + (count > 1 ? kPartialCost : 0));
+    const double beside = kBlockCost + (count > 1 ? kPartialCost : 0);
+    const std::int64_t blocks = units * count;
+    const auto rounds = static_cast<double>((blocks + slots - 1) / slots);
+    const double load = static_cast<double>(blocks) / static_cast<double>(slots);
+    // No sooner than the longest block, than all blocks spread evenly, than rounds of the shortest ones.
+    double cost = longest / count + beside;
+    cost = std::max(cost, load * (mean / count + beside));
+    cost = std::max(cost, rounds * (shortest / count + beside));
     if (count == 1 || cost < best_cost) {
       best_cost = cost;
       params.num_partitions = count;
     }
-    // More partitions than slots only add to the cost.
-    if (units * count >= slots * 2) break;
+    // More partitions only add to the cost.
+    if (blocks >= slots * 4) break;
   }
 }
 
@@ -119,8 +130,10 @@ std::size_t PrefixPrefillWorkspaceBytes(const PrefixPrefillParams& params) {
   return WorkspaceBytes(NumRows(params), params.num_partitions, params.head_size_v);
 }
 
-void PrefixPrefill(const PrefixPrefillParams& params, void* stream) {
-  CheckParams(params);
+void PrefixPrefill(const PrefixPrefillParams& call, void* stream) {
+  CheckParams(call);
+  PrefixPrefillParams params = call;
+  SetPages(params);
   if (IsEmpty(params)) return;
   CheckSplit("prefix_prefill", params);
   const std::int64_t blocks = GridBlocks(params);

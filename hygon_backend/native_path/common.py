@@ -74,8 +74,10 @@ def cache_strides(cache: torch.Tensor, layout: KVLayout, part: Part) -> CacheStr
     return CacheStrides(block, token, head, dims[1], dims[0], view.shape[4])
 
 
-def set_scale(params: Struct, name: str, scale: Scale, keep: list[torch.Tensor]) -> None:
-    """Describes a scale: a number, or a tensor of one element or one per KV head.
+def set_scale(
+    params: Struct, name: str, scale: Scale, keep: list[torch.Tensor], *, per_head: bool = True
+) -> None:
+    """Describes a scale: a number, or a tensor of one element or, unless forbidden, one per KV head.
 
     A tensor is read on the device, since reading it here would wait. Tensors made on the way are
     added to `keep`.
@@ -84,6 +86,7 @@ def set_scale(params: Struct, name: str, scale: Scale, keep: list[torch.Tensor])
         values = scale.to(torch.float32)
         keep.append(values)
         setattr(params, f"{name}s", values.data_ptr())
-        setattr(params, f"{name}s_stride", values.stride(0) if values.numel() > 1 else 0)
+        if per_head:
+            setattr(params, f"{name}s_stride", values.stride(0) if values.numel() > 1 else 0)
     elif scale is not None:
         setattr(params, name, scale)

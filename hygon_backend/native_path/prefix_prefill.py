@@ -56,7 +56,7 @@ def run(module: ModuleType, call: PrefillCall) -> None:
     keep: list[torch.Tensor] = []
     set_queries(params, call.q, keep)
     params.num_tokens = call.q.shape[0]
-    set_scale(params, "q_scale", call.q_scale, keep)
+    set_scale(params, "q_scale", call.q_scale, keep, per_head=False)
     set_cache(params, call.cache, keep)
     params.num_seqs = call.table.num_seqs
     set_index(params, "cu_seqlens_q", call.cu_seqlens_q)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from support.backends import Backend
-from support.paging import Paged
-from support.problem import Problem
+from support.paging import Paged, ragged_indices
+from support.problem import Problem, cu_seqlens
 
 ATOL = {torch.float16: 1e-5, torch.bfloat16: 1e-5, torch.float32: 2e-5}
 """Absolute slack beside twice the low-precision error. In float32 both runs err by a few 1e-6 where
@@ -18,7 +18,9 @@ LSE_ATOL, LSE_RTOL = 1e-4, 1e-5
 def run(
     backend: Backend, operator: str, problem: Problem, paged: Paged, **options: object
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Calls `paged_decode` or `prefix_prefill` and returns (out `[T, Hq, Dv]`, lse `[T, Hq]` or None).
+    """Calls an attention operator and returns (out `[T, Hq, Dv]`, lse `[T, Hq]` or None).
+
+    `ragged_prefill` takes a problem with pages of one key.
 
     For `paged_decode` all sequences of the problem have the same number of queries: q is passed as
     `[S, Hq, D]` for one query each and as `[S, q_len, Hq, D]` for more. LSE is None unless
@@ -29,16 +31,25 @@ def run(
     if decode:
         del rules["causal"]
     scales = {"k_scale": problem.k_scale, "v_scale": problem.v_scale}
+    if not decode:
+        scales["q_scale"] = problem.q_scale
+    masks = {}
+    if problem.masks is not None:
+        sizes = [mask.numel() for mask in problem.masks]
+        masks["custom_mask"] = backend.adopt(torch.cat([mask.flatten() for mask in problem.masks]))
+        masks["mask_indptr"] = backend.adopt(cu_seqlens(sizes))
     keywords = {name: backend.adopt_optional(value) for name, value in {**rules, **scales}.items()}
     q_len = problem.q_lens[0]
     q = problem.q.unflatten(0, (-1, q_len)) if decode and q_len != 1 else problem.q
+    if operator == "ragged_prefill":
+        caches = [cache.select(1, 0) for cache in (paged.k_cache, paged.v_cache)]
+        arguments = [q, *caches, problem.cu_seqlens_q, cu_seqlens(problem.kv_lens), ragged_indices(paged)]
+    else:
+        offsets = [] if decode else [problem.cu_seqlens_q]
+        arguments = [q, paged.k_cache, paged.v_cache, paged.block_table, *offsets, paged.seq_lens]
+        options = {"layout": paged.layout, **options}
     result = getattr(backend.ops, operator)(
-        *(backend.adopt(x) for x in (q, paged.k_cache, paged.v_cache, paged.block_table)),
-        *(() if decode else (backend.adopt(problem.cu_seqlens_q),)),
-        backend.adopt(paged.seq_lens),
-        layout=paged.layout,
-        **keywords,
-        **options,
+        *(backend.adopt(x) for x in arguments), **keywords, **masks, **options
     )
     out, lse = result if isinstance(result, tuple) else (result, None)
     assert out.shape == (*q.shape[:-1], problem.v[0].shape[-1])
@@ -76,7 +87,7 @@ def assert_output(out: torch.Tensor, problem: Problem, *, ulps: float = 0) -> No
             problems need it: of a handful of elements the low-precision run can hit every one.
     """
     want = problem.exact.out
-    assert out.dtype is problem.q.dtype
+    assert out.dtype is problem.dtype
     assert out.shape == want.shape
     if out.numel() == 0:
         return

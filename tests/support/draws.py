@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from hypothesis import strategies as st
 
 from hygon_backend.kv_layout import KVLayout
-from support.paging import Paged, PoolStyle, page
+from support.paging import Paged, PoolStyle, page, poisoned
 from support.problem import Problem, Rules, Scale, make_problem
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
@@ -84,10 +85,10 @@ def cut_from_packed_rows(q: torch.Tensor, style: str) -> torch.Tensor:
     """The same queries as a slice of a larger tensor of NaN."""
     rows, heads, size = q.shape
     if style == "packed qkv":
-        wide = torch.full((rows, (heads + 4) * size), float("nan"), dtype=q.dtype)
+        wide = poisoned((rows, (heads + 4) * size), q.dtype)
         cut = wide[:, size : (heads + 1) * size].unflatten(1, (heads, size))
     elif style == "padded heads":
-        cut = torch.full((rows, heads, size + 8), float("nan"), dtype=q.dtype)[..., :size]
+        cut = poisoned((rows, heads, size + 8), q.dtype)[..., :size]
     else:
         return q
     cut.copy_(q)
@@ -115,6 +116,12 @@ def attention_calls(draw: st.DrawFn, operator: str, *, for_kernels: bool = False
     else:
         q_len = st.one_of(st.integers(0, 5), st.integers(0, 80), st.sampled_from([511, 512, 513, 600]))
         q_lens = draw(st.lists(q_len, min_size=len(kv_lens), max_size=len(kv_lens)))
+    call_rules = draw(rules(heads_kv * group, may_be_acausal=not decode))
+    prefill_extras: dict[str, Any] = {}
+    if not decode and call_rules.causal and draw(st.integers(0, 3)) == 0:
+        prefill_extras["mask_density"] = draw(st.sampled_from([0.0, 0.3, 1.0]))
+    if not decode and dtype is torch.bfloat16 and draw(st.integers(0, 3)) == 0:
+        prefill_extras |= {"q_dtype": draw(st.sampled_from(FP8)), "q_scale": draw(scales(1))}
     problem = make_problem(
         q_lens,
         kv_lens,
@@ -123,9 +130,10 @@ def attention_calls(draw: st.DrawFn, operator: str, *, for_kernels: bool = False
         head_size_v=head_size_v,
         dtype=dtype,
         cache_dtype=cache_dtype,
-        rules=draw(rules(heads_kv * group, may_be_acausal=not decode)),
+        rules=call_rules,
         k_scale=draw(scales(heads_kv)) if scaled else None,
         v_scale=draw(scales(heads_kv)) if scaled else None,
+        **prefill_extras,
         sharpness=draw(st.sampled_from([1.0, 8.0])),
         seed=draw(st.integers(0, 2**16)),
     )

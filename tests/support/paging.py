@@ -154,3 +154,11 @@ def in_layout(pages: torch.Tensor, layout: KVLayout, part: str) -> torch.Tensor:
     if layout is KVLayout.X_PACKED and part == "key":
         return pages.unflatten(3, (-1, 16 // pages.itemsize)).permute(0, 2, 3, 1, 4)
     return pages.movedim(1, axis)
+
+
+def ragged_indices(paged: Paged) -> torch.Tensor:
+    """The slots of all sequences in one list, for pages of one key; unusable ones follow."""
+    assert paged.block_size == 1
+    rows = [row[:length] for row, length in zip(paged.block_table, paged.seq_lens.tolist(), strict=True)]
+    stale = torch.tensor(STALE_IDS, dtype=paged.block_table.dtype)
+    return torch.cat([*rows, stale])

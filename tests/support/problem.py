@@ -13,8 +13,10 @@ import torch
 from hygon_backend import reference
 
 Scale = float | torch.Tensor | None
-Solver = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""Turns one sequence's q, k and v into its output and LSE."""
+Solver = Callable[
+    [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]
+]
+"""Turns one sequence's q, k, v and custom mask into its output and LSE."""
 
 
 default_dtype: ContextVar[torch.dtype] = ContextVar("default_dtype", default=torch.float32)
@@ -60,6 +62,14 @@ class Problem:
     rules: Rules
     k_scale: Scale = None
     v_scale: Scale = None
+    q_scale: Scale = None
+    masks: list[torch.Tensor] | None = None
+    """Custom masks `[Lq, Lk]`, one a sequence."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Element type of the result: that of the queries, bfloat16 for fp8 ones."""
+        return self.q.dtype if self.q.itemsize > 1 else torch.bfloat16
 
     @property
     def kv_lens(self) -> list[int]:
@@ -75,11 +85,12 @@ class Problem:
     def exact(self) -> Answer:
         """The answer in float64 by `reference.attend`, which is tested on its own."""
         return self._each(
-            lambda q, k, v: reference.attend(
-                q,
+            lambda q, k, v, mask: reference.attend(
+                q.double() * reference.per_head(self.q_scale, 1),
                 k.double() * reference.per_head(self.k_scale, k.shape[1]),
                 v.double() * reference.per_head(self.v_scale, v.shape[1]),
                 **self.rules.arguments(),
+                custom_mask=mask,
             )
         )
 
@@ -87,14 +98,19 @@ class Problem:
     def low_precision(self) -> Answer:
         """The answer of a plain torch run in the query's dtype: the yardstick of rounding errors."""
         return self._each(
-            lambda q, k, v: naive_attention(
-                q, dequantise(k, self.k_scale, q.dtype), dequantise(v, self.v_scale, q.dtype), self.rules
+            lambda q, k, v, mask: naive_attention(
+                dequantise(q, self.q_scale, self.dtype),
+                dequantise(k, self.k_scale, self.dtype),
+                dequantise(v, self.v_scale, self.dtype),
+                self.rules,
+                mask,
             )
         )
 
     def _each(self, solve: Solver) -> Answer:
         parts = self.q.split(self.q_lens)
-        results = [solve(q, k, v) for q, k, v in zip(parts, self.k, self.v, strict=True)]
+        masks = self.masks or [None] * len(parts)
+        results = [solve(*args) for args in zip(parts, self.k, self.v, masks, strict=True)]
         return Answer(*(torch.cat(column) for column in zip(*results, strict=True)))
 
 
@@ -110,10 +126,16 @@ def make_problem(
     rules: Rules | None = None,
     k_scale: Scale = None,
     v_scale: Scale = None,
+    q_dtype: torch.dtype | None = None,
+    q_scale: Scale = None,
+    mask_density: float | None = None,
     sharpness: float = 1.0,
     seed: int = 0,
 ) -> Problem:
-    """Draws a problem: keys and values N(0, 1), queries N(0, sharpness), of `default_dtype` at first."""
+    """Draws a problem: keys and values N(0, 1), queries N(0, sharpness), of `default_dtype` at first.
+
+    `q_dtype` stores queries in another type, fp8; `mask_density` gives each sequence a random custom mask.
+    """
     dtype = dtype or default_dtype.get()
     generator = torch.Generator().manual_seed(seed)
     heads_q, heads_kv = heads
@@ -122,24 +144,35 @@ def make_problem(
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator)
 
+    masks = None
+    if mask_density is not None:
+        masks = [
+            torch.rand(len_q, len_k, generator=generator) < mask_density
+            for len_q, len_k in zip(q_lens, kv_lens, strict=True)
+        ]
     return Problem(
-        q=(draw(sum(q_lens), heads_q, head_size) * sharpness).to(dtype),
+        q=_store(draw(sum(q_lens), heads_q, head_size) * sharpness, q_scale, q_dtype or dtype, heads=1),
         q_lens=list(q_lens),
         k=[_store(draw(length, heads_kv, head_size), k_scale, stored) for length in kv_lens],
         v=[_store(draw(length, heads_kv, head_size_v or head_size), v_scale, stored) for length in kv_lens],
         rules=rules or Rules(),
         k_scale=k_scale,
         v_scale=v_scale,
+        q_scale=q_scale,
+        masks=masks,
     )
 
 
-def _store(data: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tensor:
-    return (data / reference.per_head(scale, data.shape[1])).float().to(dtype)
+def _store(
+    data: torch.Tensor, scale: Scale, dtype: torch.dtype, *, heads: int | None = None
+) -> torch.Tensor:
+    return (data / reference.per_head(scale, heads or data.shape[1])).float().to(dtype)
 
 
 def dequantise(stored: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tensor:
     """Stored elements times their scale, rounded to `dtype`."""
-    return (stored.double() * reference.per_head(scale, stored.shape[1])).to(dtype)
+    heads = 1 if isinstance(scale, torch.Tensor) and scale.numel() == 1 else stored.shape[1]
+    return (stored.double() * reference.per_head(scale, heads)).to(dtype)
 
 
 def cu_seqlens(lengths: Sequence[int]) -> torch.Tensor:
@@ -147,12 +180,14 @@ def cu_seqlens(lengths: Sequence[int]) -> torch.Tensor:
     return torch.tensor([0, *lengths]).cumsum(0).int()
 
 
-def visible(len_q: int, len_k: int, rules: Rules) -> torch.Tensor:
+def visible(len_q: int, len_k: int, rules: Rules, custom: torch.Tensor | None = None) -> torch.Tensor:
     """Mask `[Lq, Lk]`, True where a query sees a key, built entry by entry from the document's rule."""
     shift = len_k - len_q
     key, row = torch.arange(len_k), torch.arange(len_q)[:, None]
     mask = torch.ones(len_q, len_k, dtype=torch.bool)
-    if rules.causal:
+    if custom is not None:
+        mask[:, max(shift, 0) :] = custom[:, max(shift, 0) :].bool()
+    elif rules.causal:
         mask = key <= row + shift
     if rules.window is not None:
         mask = mask & (row + shift - key < rules.window)
@@ -160,7 +195,7 @@ def visible(len_q: int, len_k: int, rules: Rules) -> torch.Tensor:
 
 
 def naive_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rules: Rules
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rules: Rules, custom: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of one sequence with every intermediate rounded to the dtype of the operands.
 
@@ -170,7 +205,7 @@ def naive_attention(
     len_k, heads_kv, _ = k.shape
     group = heads_q // heads_kv
     factor = rules.scale if rules.scale is not None else 1 / math.sqrt(head_size)
-    hidden = ~visible(len_q, len_k, rules)
+    hidden = ~visible(len_q, len_k, rules, custom)
     distance = torch.arange(len_k) - (torch.arange(len_q)[:, None] + len_k - len_q)
     keys, values = (x.repeat_interleave(group, dim=1).transpose(0, 1) for x in (k, v))
     queries = q.transpose(0, 1)

@@ -16,16 +16,6 @@
 
 namespace hygon_backend {
 
-// Of the prefill kernel's query operands, steps of 32 dims, how many each wave keeps in LDS of its own
-// instead of registers. A lane of NVIDIA's waves of 32 holds twice as much as one of 64 and has 255 registers.
-constexpr int StagedQuerySteps(int head_size) {
-#if defined(__CUDACC__)
-  return head_size == 64 ? 0 : head_size == 128 ? 2 : 2;
-#else
-  return head_size * 0;
-#endif
-}
-
 // Returns `value` in a way that keeps what is derived from it inside the loop: hoisted out of it, the
 // derived values would each occupy a register all the way through.
 __device__ __forceinline__ int KeepInLoop(int value) {

@@ -17,6 +17,8 @@ constexpr int kRun = 8;
 // Bound on what small partitions of many keys may ask for.
 constexpr std::size_t kLargestWorkspace = std::size_t{1} << 30;
 
+constexpr std::int64_t kLargestColumnStride = 1 << 29;
+
 inline int CeilDivide(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 inline bool IsFloat8(ElementType type) {
@@ -41,6 +43,15 @@ inline bool CanVectorise(const AttentionParams& p) {
          IsAligned(p.v_cache, cache_bytes);
 }
 
+// Whether an index times a stride of the caches is a product of 32-bit numbers.
+inline bool HasNarrowStrides(const AttentionParams& p) {
+  bool fits = true;
+  for (const std::int64_t stride : {p.k_block_stride, p.k_token_stride, p.v_block_stride, p.v_token_stride}) {
+    fits = fits && stride >= 0 && stride <= 0x7fffffff;
+  }
+  return fits;
+}
+
 // Everything that launchers and planners divide by or index with. `compute_type` is what the matrix unit
 // multiplies.
 inline void CheckAttention(const char* name, const AttentionParams& p, ElementType compute_type) {
@@ -59,6 +70,9 @@ inline void CheckAttention(const char* name, const AttentionParams& p, ElementTy
           static_cast<int>(p.query_type), ", but must be ", static_cast<int>(compute_type), " or fp8");
   Require(p.cache_type == compute_type || IsFloat8(p.cache_type), name, ": cache_type is ",
           static_cast<int>(p.cache_type), ", but must be ", static_cast<int>(compute_type), " or fp8");
+  Require(p.block_table_column_stride >= 0 && p.block_table_column_stride <= kLargestColumnStride, name,
+          ": columns of the block table are ", p.block_table_column_stride, " apart, but may be at most ",
+          kLargestColumnStride);
   Require(!p.avoid_matrix_unit || HYGON_HAS_FMA_FALLBACK, name,
           ": this build has no kernels without the matrix unit");
 }

@@ -35,12 +35,12 @@ class KvStager {
   using Element = std::conditional_t<kStrided, T, Stored>;
   using Loaded = Run<Element, kElements>;
 
-  // Thread t moves chunks t % kColumns, that + kColumns, ... of rows t / kColumns, that + kRowStep, ...
+  // Thread t moves chunks t % kColumns, that + kColumns, ... of kRows rows from t / kColumns * kRows on.
   static constexpr int kColumns = (kChunks & (kChunks - 1)) == 0 ? kChunks : 8;
   static constexpr int kParts = kChunks / kColumns;
-  static constexpr int kRowStep = kThreads / kColumns < kKeys ? kThreads / kColumns : kKeys;
-  static constexpr int kPasses = kKeys / kRowStep;
-  static_assert(kPasses * kRowStep == kKeys && kParts * kColumns == kChunks);
+  static constexpr int kRowThreads = kThreads / kColumns < kKeys ? kThreads / kColumns : kKeys;
+  static constexpr int kRows = kKeys / kRowThreads;
+  static_assert(kRows * kRowThreads == kKeys && kParts * kColumns == kChunks);
 
  public:
   // 16-byte chunks of LDS that one stage of keys, or of values, takes.
@@ -52,34 +52,17 @@ class KvStager {
       : params_(params),
         keys_(static_cast<const char*>(params.k_cache) + kv_head * params.k_head_stride * ElementSize()),
         values_(static_cast<const char*>(params.v_cache) + kv_head * params.v_head_stride * ElementSize()),
-        row_(static_cast<int>(threadIdx.x) / kColumns),
+        row_(static_cast<int>(threadIdx.x) / kColumns * kRows),
         column_(static_cast<int>(threadIdx.x) % kColumns),
         cursor_(params, table, start, begin, end, row_) {}
 
   __device__ __forceinline__ void Fetch(const LdsTile<kHeadSize>& keys, const LdsTile<kHeadSize>& values) {
     // More threads than chunks: some have nothing to do.
-    if (row_ < kRowStep) {
-#pragma unroll
-      for (int n = 0; n < kPasses; ++n) {
-        const bool live = cursor_.IsLive(n);
-        const KvOffset offset = cursor_.Offset(n);
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          const int chunk = column_ + part * kColumns;
-          const int dim = chunk * kElements;
-          const bool live_key = live && dim < params_.head_size;
-          const bool live_value = live && dim < params_.head_size_v;
-          if constexpr (kAsync) {
-            const int row = row_ + n * kRowStep;
-            arch::CopyToShared(keys.Chunk(row, chunk), reinterpret_cast<const T*>(keys_) + offset.key + dim,
-                               live_key);
-            arch::CopyToShared(values.Chunk(row, chunk),
-                               reinterpret_cast<const T*>(values_) + offset.value + dim, live_value);
-          } else {
-            loaded_keys_[n][part] = live_key ? LoadKey(offset.key, dim) : Loaded{};
-            loaded_values_[n][part] = live_value ? LoadValue(offset.value, dim) : Loaded{};
-          }
-        }
+    if (row_ < kKeys) {
+      if (cursor_.AllLive() && params_.head_size == kHeadSize && params_.head_size_v == kHeadSize) {
+        Fetch<true>(keys, values);
+      } else {
+        Fetch<false>(keys, values);
       }
     }
     cursor_.Advance();
@@ -88,12 +71,12 @@ class KvStager {
   __device__ __forceinline__ void Deliver(const LdsTile<kHeadSize>& keys,
                                           const LdsTile<kHeadSize>& values) const {
     if constexpr (!kAsync) {
-      if (row_ >= kRowStep) return;
+      if (row_ >= kKeys) return;
 #pragma unroll
-      for (int n = 0; n < kPasses; ++n) {
+      for (int n = 0; n < kRows; ++n) {
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-          const int row = row_ + n * kRowStep;
+          const int row = row_ + n;
           const int chunk = column_ + part * kColumns;
           *keys.Chunk(row, chunk) = Widen<T, Element, kElements>(loaded_keys_[n][part]);
           *values.Chunk(row, chunk) = Widen<T, Element, kElements>(loaded_values_[n][part]);
@@ -107,9 +90,33 @@ class KvStager {
   }
 
  private:
+  template <bool kAllLive>
+  __device__ __forceinline__ void Fetch(const LdsTile<kHeadSize>& keys, const LdsTile<kHeadSize>& values) {
+    cursor_.ForEachRow([&](int n, const KvOffset& offset) {
+      const bool live = kAllLive || cursor_.IsLive(n);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const int chunk = column_ + part * kColumns;
+        const int dim = chunk * kElements;
+        const bool live_key = kAllLive || (live && dim < params_.head_size);
+        const bool live_value = kAllLive || (live && dim < params_.head_size_v);
+        if constexpr (kAsync) {
+          const int row = row_ + n;
+          arch::CopyToShared(keys.Chunk(row, chunk), reinterpret_cast<const T*>(keys_) + offset.key + dim,
+                             live_key);
+          arch::CopyToShared(values.Chunk(row, chunk),
+                             reinterpret_cast<const T*>(values_) + offset.value + dim, live_value);
+        } else {
+          loaded_keys_[n][part] = live_key ? LoadKey(offset.key, dim) : Loaded{};
+          loaded_values_[n][part] = live_value ? LoadValue(offset.value, dim) : Loaded{};
+        }
+      }
+    });
+  }
+
   __device__ __forceinline__ std::int64_t ElementSize() const {
     if constexpr (kStrided) {
-      return static_cast<std::int64_t>(ElementBytes(params_.cache_type));
+      return params_.cache_type == ElementType::kFloat8E4M3 || params_.cache_type == ElementType::kFloat8E5M2 ? 1 : 2;
     } else {
       return sizeof(Stored);
     }
@@ -160,9 +167,9 @@ class KvStager {
   const char* values_;
   int row_;
   int column_;
-  PageCursor<kKeys, kPasses, kRowStep> cursor_;
-  Loaded loaded_keys_[kPasses][kParts];
-  Loaded loaded_values_[kPasses][kParts];
+  PageCursor<kKeys, kRows, !kStrided> cursor_;
+  Loaded loaded_keys_[kRows][kParts];
+  Loaded loaded_values_[kRows][kParts];
 };
 
 }  // namespace hygon_backend

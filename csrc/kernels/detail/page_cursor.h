@@ -1,10 +1,13 @@
-// Walking the pages of a sequence by difference (source document, "k_delta"; DESIGN's name as well).
+// Walking the pages of a sequence (source document, section 5.3, "k_delta").
 //
 // Keys are asked for in stages of kKeys, one after the other. Where pages hold whole stages, the offset of a
-// stage follows from the last one's by a single addition: within a page a stage's length times the token
-// stride, and at its end (next page - page) * block stride less what was walked. Offsets are 64-bit, since a
-// pool may hold more than 2^31 elements; added to a pointer, they need no descriptor that spans the pool.
-// Smaller pages, or odd ones, give each row of a stage its own page id, read one stage ahead.
+// stage follows from the last one's by difference: within a page a stage's length times the token stride, at
+// its end (next page - page) * block stride less what was walked. Where a page holds all of a thread's rows of
+// a stage, one product a stage finds them. Still smaller pages, or odd ones, give each row an id of its own.
+// Page ids are read a stage ahead.
+//
+// Offsets are 64-bit, since a pool may hold more than 2^31 elements; being added to a pointer, they need no
+// buffer descriptor that would have to span the pool.
 #ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PAGE_CURSOR_H_
 #define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PAGE_CURSOR_H_
 
@@ -23,109 +26,151 @@ struct KvOffset {
   std::int64_t value;
 };
 
-// One thread's view: of each stage it moves `kRows` rows, kRowStep apart.
-template <int kKeys, int kRows, int kRowStep>
+// One thread's view: of each stage it moves kRows consecutive rows. With `kNarrow` all strides fit into 32
+// bits, so that a product is one instruction.
+template <int kKeys, int kRows, bool kNarrow>
 class PageCursor {
  public:
   // Stands at the stage of key `start`, a multiple of kKeys; this thread's rows begin with `first_row`. Of
   // the sequence's table, whose first entry has offset `table`, it reads only the entries of keys from
-  // `begin` to `end` - 1, of which there is one at least in the stage.
+  // `begin` to `end` - 1.
   __device__ __forceinline__ PageCursor(const AttentionParams& params, std::int64_t table, int start, int begin,
                                         int end, int first_row)
       : params_(params),
-        divider_(params.block_size),
-        table_(table),
-        first_(start + first_row),
+        table_(static_cast<const std::int32_t*>(params.block_table) + table * params.table_words),
+        key_(start + first_row),
+        first_row_(first_row),
         begin_(begin),
         end_(end),
-        whole_(params.block_size % kKeys == 0) {
+        holds_stages_(params.block_size % kKeys == 0),
+        holds_rows_(params.block_size % kRows == 0) {
     if (start >= end) return;
-    if (whole_) {
-      page_ = divider_.Page(start);
+    if (holds_stages_) {
+      page_ = PageOf(params, start);
       slot_ = start - page_ * params.block_size;
-      last_page_ = divider_.Page(end - 1);
       id_ = ReadPage(page_);
-      offset_ = OffsetOf(id_, slot_ + first_row);
+      first_ = OffsetOf(id_, slot_ + first_row);
       PrefetchPage();
+    } else if (holds_rows_) {
+      PrefetchRow();
+      Step();
     } else {
       PrefetchRows();
     }
   }
 
-  // Whether row n, one of this thread's, is wanted.
-  __device__ __forceinline__ bool IsLive(int n) const {
-    const int key = first_ + n * kRowStep;
-    return key >= begin_ && key < end_;
+  // Whether all rows of the stage are wanted, which is the same for all threads.
+  __device__ __forceinline__ bool AllLive() const {
+    const int start = key_ - first_row_;
+    return start >= begin_ && start + kKeys <= end_;
   }
 
-  // Where row n lies; of one that is not wanted some address that may be read.
-  __device__ __forceinline__ KvOffset Offset(int n) const {
-    if (whole_) {
-      return {offset_.key + n * kRowStep * params_.k_token_stride,
-              offset_.value + n * kRowStep * params_.v_token_stride};
+  // Whether row n, one of this thread's, is wanted.
+  __device__ __forceinline__ bool IsLive(int n) const { return key_ + n >= begin_ && key_ + n < end_; }
+
+  // Calls visit(n, offset) for this thread's rows; a row that is not wanted gets some offset that may be read.
+  template <class Visit>
+  __device__ __forceinline__ void ForEachRow(Visit visit) const {
+    if (holds_rows_) {
+      KvOffset offset = first_;
+#pragma unroll
+      for (int n = 0; n < kRows; ++n) {
+        visit(n, offset);
+        offset.key += params_.k_token_stride;
+        offset.value += params_.v_token_stride;
+      }
+    } else {
+#pragma unroll
+      for (int n = 0; n < kRows; ++n) {
+        visit(n, OffsetOf(ids_[n], key_ + n - PageOf(params_, key_ + n) * params_.block_size));
+      }
     }
-    const int key = first_ + n * kRowStep;
-    return OffsetOf(ids_[n], key - divider_.Page(key) * params_.block_size);
   }
 
   __device__ __forceinline__ void Advance() {
-    first_ += kKeys;
-    if (!whole_) {
+    key_ += kKeys;
+    if (key_ - first_row_ >= end_) return;
+    if (holds_stages_) {
+      WalkByDifference();
+    } else if (holds_rows_) {
+      Step();
+    } else {
       PrefetchRows();
-      return;
     }
+  }
+
+ private:
+  __device__ __forceinline__ int ReadPage(int page) const {
+    return table_[static_cast<std::int64_t>(page) * params_.table_step];
+  }
+
+  __device__ __forceinline__ static std::int64_t Product(int index, std::int64_t stride) {
+    if constexpr (kNarrow) {
+      return static_cast<std::int64_t>(index) * static_cast<int>(stride);
+    } else {
+      return index * stride;
+    }
+  }
+
+  __device__ __forceinline__ KvOffset OffsetOf(int page_id, int slot) const {
+    return {Product(page_id, params_.k_block_stride) + Product(slot, params_.k_token_stride),
+            Product(page_id, params_.v_block_stride) + Product(slot, params_.v_token_stride)};
+  }
+
+  __device__ __forceinline__ void WalkByDifference() {
     slot_ += kKeys;
     if (slot_ < params_.block_size) {
-      offset_.key += kKeys * params_.k_token_stride;
-      offset_.value += kKeys * params_.v_token_stride;
+      first_.key += Product(kKeys, params_.k_token_stride);
+      first_.value += Product(kKeys, params_.v_token_stride);
       return;
     }
-    const std::int64_t walked = slot_ - kKeys;
-    const std::int64_t pages = static_cast<std::int64_t>(next_id_) - id_;
-    offset_.key += pages * params_.k_block_stride - walked * params_.k_token_stride;
-    offset_.value += pages * params_.v_block_stride - walked * params_.v_token_stride;
+    const int walked = slot_ - kKeys;
+    const int pages = next_id_ - id_;
+    first_.key += Product(pages, params_.k_block_stride) - Product(walked, params_.k_token_stride);
+    first_.value += Product(pages, params_.v_block_stride) - Product(walked, params_.v_token_stride);
     id_ = next_id_;
     slot_ = 0;
     ++page_;
     PrefetchPage();
   }
 
- private:
-  __device__ __forceinline__ int ReadPage(int page) const {
-    return static_cast<int>(ReadIndex(params_.block_table, params_.block_table_wide,
-                                      table_ + page * params_.block_table_column_stride));
-  }
-
   __device__ __forceinline__ void PrefetchPage() {
-    if (page_ < last_page_) next_id_ = ReadPage(page_ + 1);
+    if ((page_ + 1) * params_.block_size < end_) next_id_ = ReadPage(page_ + 1);
   }
 
-  __device__ __forceinline__ KvOffset OffsetOf(int page_id, int slot) const {
-    return {page_id * params_.k_block_stride + slot * params_.k_token_stride,
-            page_id * params_.v_block_stride + slot * params_.v_token_stride};
+  // Goes to the rows of the page read ahead, and reads the next stage's.
+  __device__ __forceinline__ void Step() {
+    first_ = OffsetOf(next_id_, key_ - PageOf(params_, key_) * params_.block_size);
+    key_ += kKeys;
+    PrefetchRow();
+    key_ -= kKeys;
+  }
+
+  __device__ __forceinline__ void PrefetchRow() {
+    const bool live = key_ + kRows > begin_ && key_ < end_;
+    next_id_ = live ? ReadPage(PageOf(params_, key_)) : 0;
   }
 
   __device__ __forceinline__ void PrefetchRows() {
 #pragma unroll
-    for (int n = 0; n < kRows; ++n) {
-      ids_[n] = IsLive(n) ? ReadPage(divider_.Page(first_ + n * kRowStep)) : 0;
-    }
+    for (int n = 0; n < kRows; ++n) ids_[n] = IsLive(n) ? ReadPage(PageOf(params_, key_ + n)) : 0;
   }
 
   const AttentionParams& params_;
-  PageDivider divider_;
-  std::int64_t table_;
+  const std::int32_t* table_;
   // Key of this thread's first row.
-  int first_;
+  int key_;
+  int first_row_;
   int begin_;
   int end_;
-  bool whole_;
+  bool holds_stages_;
+  bool holds_rows_;
   int page_ = 0;
   int slot_ = 0;
-  int last_page_ = 0;
   int id_ = 0;
   int next_id_ = 0;
-  KvOffset offset_ = {0, 0};
+  // Of this thread's first row, where one page holds all of them.
+  KvOffset first_ = {0, 0};
   int ids_[kRows] = {};
 };
 

@@ -62,7 +62,6 @@ class DecodeWave {
   __device__ __forceinline__ DecodeWave(const PagedDecodeParams& params, int kv_head, int first_row, int seq,
                                         int seq_len, const KeyRange& range, QueryRun* queries, bool stages)
       : params_(params),
-        divider_(params.block_size),
         keys_(static_cast<const Stored*>(params.k_cache) + kv_head * params.k_head_stride),
         values_(static_cast<const Stored*>(params.v_cache) + kv_head * params.v_head_stride),
         quarter_(Unit::Quarter(LaneIndex())),
@@ -141,18 +140,17 @@ class DecodeWave {
     }
   }
 
-  // Calls write(dim, value) for this lane's share of row j.
+  // Calls write(dim, values) for the runs of neighbouring dims that this lane has of row j.
   template <class Write>
-  __device__ __forceinline__ void ForEachOutput(int j, Write write) const {
+  __device__ __forceinline__ void ForEachRun(int j, Write write) const {
 #pragma unroll
     for (int block = 0; block < kValueBlocks; ++block) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int dim = (block * kTile + Unit::ResultColumn(quarter_, i)) * kValueRun;
+        float run[kValueRun];
 #pragma unroll
-        for (int part = 0; part < kValueRun; ++part) {
-          if (dim + part < params_.head_size_v) write(dim + part, accumulators_[block][part].values[j][i]);
-        }
+        for (int part = 0; part < kValueRun; ++part) run[part] = accumulators_[block][part].values[j][i];
+        write((block * kTile + Unit::ResultColumn(quarter_, i)) * kValueRun, run);
       }
     }
   }
@@ -176,7 +174,7 @@ class DecodeWave {
   __device__ __forceinline__ std::int64_t RowOffset(int token, const int* page_ids, int first_page,
                                                     std::int64_t block_stride,
                                                     std::int64_t token_stride) const {
-    const int page = divider_.Page(token);
+    const int page = PageOf(params_, token);
     const int slot = token - page * params_.block_size;
     return page_ids[page - first_page] * block_stride + slot * token_stride;
   }
@@ -337,7 +335,6 @@ class DecodeWave {
   }
 
   const PagedDecodeParams& params_;
-  PageDivider divider_;
   const Stored* keys_;
   const Stored* values_;
   int quarter_;
@@ -438,11 +435,10 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
 
   // Tokens whose pages surely fit into the staged ids, in whole tiles.
   const int segment = (kStagedPages - 1) * params.block_size / kTile * kTile;
-  const PageDivider divider(params.block_size);
   for (int from = start; from < stop; from += segment) {
     const int to = stop - from < segment ? stop : from + segment;
-    const int first_page = divider.Page(from < range.begin ? range.begin : from);
-    const int last_page = divider.Page(to - 1);
+    const int first_page = PageOf(params, from < range.begin ? range.begin : from);
+    const int last_page = PageOf(params, to - 1);
     if (from != start) __syncthreads();
     for (int page = first_page + static_cast<int>(threadIdx.x); page <= last_page; page += kDecodeThreads) {
       page_ids[page - first_page] = static_cast<int>(
@@ -503,18 +499,20 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
     const int row = first_row + Unit::Index(lane, j);
     if (row >= rows) continue;
     const RowPlace place = all_rows.Place(seq, row / group, kv_head * group + row % group);
-    const auto for_each_output = [&](auto write) { wave.ForEachOutput(j, write); };
+    const auto for_each_run = [&](auto write) { wave.ForEachRun(j, write); };
     const bool writes_lse = Unit::Quarter(lane) == 0;
     if (params.num_partitions > 1) {
       StorePartial(params, place, all_rows.Count(), partition, softmax.maximum[j], softmax.sum[j], value_scale,
-                   writes_lse, for_each_output);
+                   writes_lse, for_each_run);
       continue;
     }
     const float factor =
         FinishRow(params, place, softmax.maximum[j], softmax.sum[j], value_scale, writes_lse);
     T* out = static_cast<T*>(params.out) + place.out;
-    for_each_output(
-        [&](int dim, float value) { out[dim * params.out_dim_stride] = FromFloat<T>(value * factor); });
+    for_each_run([&](int dim, const auto& values) {
+      StoreScaled(out + dim * params.out_dim_stride, params.out_dim_stride, values, factor,
+                  params.head_size_v - dim);
+    });
   }
 }
 

@@ -11,23 +11,13 @@
 
 #include <cstdint>
 
+#include "arch/prefill_tiling.h"
 #include "key_range.h"
 #include "page_table.h"
 #include "prefix_prefill.h"
 #include "row_result.h"
 
 namespace hygon_backend {
-
-// What a block works on, by the head size that its kernel is made for.
-struct PrefillTiling {
-  int block_rows;
-  int stage_keys;
-};
-
-__host__ __device__ constexpr PrefillTiling TilingOf(int head_size) {
-  return head_size <= 64 ? PrefillTiling{128, 64}
-                         : (head_size <= 128 ? PrefillTiling{128, 32} : PrefillTiling{64, 16});
-}
 
 // Tokens [first_token, first_token + q_len) of the call, the last ones of kv_len keys.
 struct PrefillSequence {

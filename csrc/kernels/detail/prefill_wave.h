@@ -6,7 +6,6 @@
 
 #include <cstdint>
 
-#include "arch/registers.h"
 #include "fragment.h"
 #include "head_shape.h"
 #include "lds_tile.h"
@@ -23,12 +22,15 @@ __device__ __forceinline__ float QueryScale(const PrefixPrefillParams& params) {
   return params.q_scales == nullptr ? params.q_scale : params.q_scale * params.q_scales[0];
 }
 
-template <class T, int kHeadSize, int kRowTiles, int kKeys, class Unit>
+// `kGeneral` waves know every score rule; the others only scale, causal mask and window, and so need fewer
+// registers.
+template <class T, int kHeadSize, int kRowTiles, bool kGeneral, class Unit>
 class PrefillWave {
+  static constexpr int kKeys = TilingOf(kHeadSize).tile_keys;
   static constexpr int kKeySteps = HeadShape<kHeadSize>::kKeySteps;
   static constexpr int kKeyRun = HeadShape<kHeadSize>::kKeyRun;
   static constexpr int kKeyTiles = kKeys / kTile;
-  static constexpr int kStagedSteps = StagedQuerySteps(kHeadSize);
+  static constexpr int kStagedSteps = TilingOf(kHeadSize).staged_steps;
   using Values = ValueTiles<kHeadSize, Unit>;
   static constexpr int kValueTiles = Values::kGroups * Values::kGroup;
 
@@ -51,13 +53,11 @@ class PrefillWave {
     const int num_rows = seq.q_len * group;
     live_ = first_row < num_rows;
     if (!live_) return;
-    // Scores become logits within the softmax, where nothing but a positive factor lies between them.
-    plain_ = !logit_of_.has_cap() && params.alibi_slopes == nullptr && logit_of_.factor() > 0.0F;
 
     const int last_row = first_row + kRowTiles * kTile - 1;
     const int first = seq.PositionOf(first_row / group);
     const int last = seq.PositionOf((last_row < num_rows ? last_row : num_rows - 1) / group);
-    if (params.custom_mask != nullptr) {
+    if (kGeneral && params.custom_mask != nullptr) {
       last_seen_ = end - 1;
       all_see_to_ = seq.kv_len - seq.q_len - 1;
     } else if (params.causal) {
@@ -70,16 +70,6 @@ class PrefillWave {
     first_seen_ = params.window > 0 ? first - params.window + 1 : 0;
     all_see_from_ = params.window > 0 ? last - params.window + 1 : 0;
 
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int j = 0; j < kIndices; ++j) {
-        const int row = RowOf(m, j);
-        // Rows past the last one repeat it; nothing of them is stored.
-        const int token = (row < num_rows ? row : num_rows - 1) / group;
-        position_[m][j] = seq.PositionOf(token);
-      }
-    }
     ForEachAccumulator([](float& value, int, int) { value = 0.0F; });
   }
 
@@ -87,6 +77,8 @@ class PrefillWave {
   template <class Stored, bool kVector>
   __device__ __forceinline__ void LoadQueries(int kv_head, int group) {
     if (!live_) return;
+    // The softmax multiplies by a factor above 0.
+    const std::uint32_t signs = logit_of_.factor() < 0.0F ? 0x80008000U : 0U;
     const auto* q = static_cast<const Stored*>(params_.q) + seq_.first_token * params_.q_token_stride +
                     static_cast<std::int64_t>(kv_head) * group * params_.q_head_stride;
 #pragma unroll
@@ -110,7 +102,12 @@ class PrefillWave {
           if (live[j] && dim < params_.head_size) {
             run = LoadRun<Stored, kKeyRun, kVector>(from[j] + dim, 1, params_.head_size - dim);
           }
-          Split(Widen<T, Stored, kKeyRun>(run), j, halves);
+          Run<T, kKeyRun> query = Widen<T, Stored, kKeyRun>(run);
+          if constexpr (!kGeneral) {
+#pragma unroll
+            for (std::uint32_t& word : query.words) word ^= signs;
+          }
+          Split(query, j, halves);
         }
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -124,21 +121,24 @@ class PrefillWave {
     }
   }
 
-  // Attends to the staged keys from `start` on.
+  // Attends to a tile of keys from `start` on, which are in LDS from `row` on.
   __device__ __forceinline__ void Attend(const LdsTile<kHeadSize>& keys, const LdsTile<kHeadSize>& values,
-                                         int start) {
+                                         int row, int start) {
     // All of the wave's rows agree: the triangle ends early for the upper waves of a block.
     if (!live_ || start > last_seen_ || start + kKeys <= first_seen_) return;
     Tile scores[kRowTiles][kKeyTiles] = {};
-    MultiplyKeys(keys, scores);
-    if (!plain_) ToLogits(scores, start);
+    MultiplyKeys(keys, row, scores);
+    if constexpr (kGeneral) ToLogits(scores, start);
     // The rectangle in front of all rows needs no mask.
     if (start < all_see_from_ || start + kKeys - 1 > all_see_to_) Mask(scores, start);
+    // Where nothing but a factor lies between scores and logits, the softmax applies it: to queries of either
+    // sign, see LoadQueries.
+    const float factor = kGeneral ? 1.0F : fabsf(logit_of_.factor());
     float rescale[kRowTiles][kIndices];
     bool changed = false;
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
-      softmax_[m].template Add<Unit>(scores[m], plain_ ? logit_of_.factor() : 1.0F, rescale[m]);
+      softmax_[m].template Add<Unit>(scores[m], factor, rescale[m]);
 #pragma unroll
       for (const float factor : rescale[m]) changed = changed || factor != 1.0F;
     }
@@ -146,7 +146,7 @@ class PrefillWave {
     if (AnyLane(changed)) {
       ForEachAccumulator([&](float& value, int m, int j) { value *= rescale[m][j]; });
     }
-    AddValues(values, scores);
+    AddValues(values, row, scores);
   }
 
   // Reduces the row sums over the lanes that share a row.
@@ -158,7 +158,8 @@ class PrefillWave {
     }
   }
 
-  // Calls visit(row, maximum, sum, for_each_output) for this lane's rows; see WriteRow.
+  // Calls visit(row, maximum, sum, for_each_run) for this lane's rows; for_each_run calls write(dim, values)
+  // for the runs of neighbouring dims that the lane has of the row.
   template <class Visit>
   __device__ __forceinline__ void ForEachRow(Visit visit) const {
     if (!live_) return;
@@ -167,7 +168,7 @@ class PrefillWave {
 #pragma unroll
       for (int j = 0; j < kIndices; ++j) {
         visit(RowOf(m, j), softmax_[m].maximum[j], softmax_[m].sum[j],
-              [&](auto write) { ForEachOutput(m, j, write); });
+              [&](auto write) { Values::ForEachRun(accumulators_[m], j, quarter_, write); });
       }
     }
   }
@@ -198,39 +199,31 @@ class PrefillWave {
     }
   }
 
-  template <class Write>
-  __device__ __forceinline__ void ForEachOutput(int m, int j, Write write) const {
-#pragma unroll
-    for (int tile = 0; tile < kValueTiles; ++tile) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int dim = Values::Dim(tile, Unit::ResultColumn(quarter_, i));
-        if (dim < params_.head_size_v) write(dim, accumulators_[m][tile].values[j][i]);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void MultiplyKeys(const LdsTile<kHeadSize>& keys,
+  __device__ __forceinline__ void MultiplyKeys(const LdsTile<kHeadSize>& keys, int row,
                                                Tile (&scores)[kRowTiles][kKeyTiles]) const {
 #pragma unroll
     for (int step = 0; step < kKeySteps; ++step) {
+      // Either half of the runs makes an operand.
+      Operand columns[kKeyTiles][2];
 #pragma unroll
       for (int n = 0; n < kKeyTiles; ++n) {
-        // Either half of the runs makes an operand.
-        Operand columns[2];
 #pragma unroll
         for (int j = 0; j < kIndices; ++j) {
-          const auto run = keys.template Read<kKeyRun>(n * kTile + Unit::Index(LaneIndex(), j),
+          const auto run = keys.template Read<kKeyRun>(row + n * kTile + Unit::Index(LaneIndex(), j),
                                                        (step * kQuarters + quarter_) * kKeyRun);
-          Split(run, j, columns);
+          Split(run, j, columns[n]);
         }
+      }
+      // In this order products that add to the same scores are far apart.
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
+          const Operand& rows =
+              step < kStagedSteps ? *StagedQuery(m, step, half) : queries_[m][step - kStagedSteps][half];
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const Operand& rows = step < kStagedSteps ? *StagedQuery(m, step, half)
-                                                      : queries_[m][step - kStagedSteps][half];
-            Unit::template MultiplyAdd<T>(scores[m][n], rows, columns[half]);
+          for (int n = 0; n < kKeyTiles; ++n) {
+            Unit::template MultiplyAdd<T>(scores[m][n], rows, columns[n][half]);
           }
         }
       }
@@ -242,45 +235,57 @@ class PrefillWave {
     for (int word = 0; word < kKeyRun / 2; ++word) halves[word / 2].Word(j, word % 2) = run.words[word];
   }
 
+  // Positions are asked for where they are needed, in few stages of most calls: they need no registers then.
+  __device__ __forceinline__ int PositionOf(int m, int j) const {
+    const int group = params_.num_heads / params_.num_kv_heads;
+    return seq_.PositionOf(RowOf(m, j) / group);
+  }
+
   // Scale, soft cap and position bias; logits come out in base 2.
   __device__ __forceinline__ void ToLogits(Tile (&scores)[kRowTiles][kKeyTiles], int start) const {
-    ForEachScore(scores, start, [&](float& score, int, int, int) { score = logit_of_(score); });
-    if (params_.alibi_slopes == nullptr) return;
-    ForEachScore(scores, start, [&](float& score, int m, int j, int key) {
-      score += SlopeOf(m, j) * static_cast<float>(key - position_[m][j]);
+    ForEachRowScores(scores, start, [&](int m, int j, auto for_each_score) {
+      for_each_score([&](float& score, int) { score = logit_of_(score); });
+      if (params_.alibi_slopes == nullptr) return;
+      const float slope = SlopeOf(m, j);
+      const int position = PositionOf(m, j);
+      for_each_score([&](float& score, int key) { score += slope * static_cast<float>(key - position); });
     });
   }
 
   __device__ __forceinline__ void Mask(Tile (&scores)[kRowTiles][kKeyTiles], int start) const {
-    if (params_.custom_mask != nullptr) {
-      const int prefix = seq_.kv_len - seq_.q_len;
-      ForEachScore(scores, start, [&](float& score, int m, int j, int key) {
-        const bool own = key >= prefix && key < end_;
-        if (own && MaskByte(position_[m][j] - prefix, key) == 0) score = HYGON_MINUS_INFINITY;
+    const bool custom = kGeneral && params_.custom_mask != nullptr;
+    const int prefix = seq_.kv_len - seq_.q_len;
+    ForEachRowScores(scores, start, [&](int m, int j, auto for_each_score) {
+      const int position = PositionOf(m, j);
+      const int first = params_.window > 0 ? position - params_.window + 1 : 0;
+      int last = params_.causal && !custom && position < end_ ? position : end_ - 1;
+      // Rows past the sequence's last are nobody's, and have no bytes in a mask.
+      if (position >= seq_.kv_len) last = -1;
+      for_each_score([&](float& score, int key) {
+        bool visible = key >= first && key <= last;
+        if (custom && visible && key >= prefix) visible = MaskByte(position - prefix, key) != 0;
+        if (!visible) score = HYGON_MINUS_INFINITY;
       });
-    }
-    const bool causal = params_.causal && params_.custom_mask == nullptr;
-    ForEachScore(scores, start, [&](float& score, int m, int j, int key) {
-      const int last = causal ? position_[m][j] : end_ - 1;
-      const int first = params_.window > 0 ? position_[m][j] - params_.window + 1 : 0;
-      if (key < first || key > last) score = HYGON_MINUS_INFINITY;
     });
   }
 
-  template <class Change>
-  __device__ __forceinline__ void ForEachScore(Tile (&scores)[kRowTiles][kKeyTiles], int start,
-                                               Change change) const {
+  // Calls visit(m, j, for_each_score), and that calls change(score, key) for the row's scores.
+  template <class Visit>
+  __device__ __forceinline__ void ForEachRowScores(Tile (&scores)[kRowTiles][kKeyTiles], int start,
+                                                   Visit visit) const {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-      for (int n = 0; n < kKeyTiles; ++n) {
+      for (int j = 0; j < kIndices; ++j) {
+        visit(m, j, [&](auto change) {
 #pragma unroll
-        for (int j = 0; j < kIndices; ++j) {
+          for (int n = 0; n < kKeyTiles; ++n) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            change(scores[m][n].values[j][i], m, j, start + n * kTile + Unit::ResultColumn(quarter_, i));
+            for (int i = 0; i < 4; ++i) {
+              change(scores[m][n].values[j][i], start + n * kTile + Unit::ResultColumn(quarter_, i));
+            }
           }
-        }
+        });
       }
     }
   }
@@ -298,7 +303,7 @@ class PrefillWave {
     return params_.custom_mask[first + static_cast<std::int64_t>(token) * seq_.kv_len + key];
   }
 
-  __device__ __forceinline__ void AddValues(const LdsTile<kHeadSize>& values,
+  __device__ __forceinline__ void AddValues(const LdsTile<kHeadSize>& values, int row,
                                             const Tile (&weights)[kRowTiles][kKeyTiles]) {
 #pragma unroll
     for (int n = 0; n < kKeyTiles; ++n) {
@@ -307,15 +312,15 @@ class PrefillWave {
       for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
         for (int j = 0; j < kIndices; ++j) {
-          const float (&row)[4] = weights[m][n].values[j];
-          rows[m].Word(j, 0) = PackPair<T>(row[0], row[1]);
-          rows[m].Word(j, 1) = PackPair<T>(row[2], row[3]);
+          const float (&part)[4] = weights[m][n].values[j];
+          rows[m].Word(j, 0) = PackPair<T>(part[0], part[1]);
+          rows[m].Word(j, 1) = PackPair<T>(part[2], part[3]);
         }
       }
 #pragma unroll
       for (int group = 0; group < Values::kGroups; ++group) {
         Operand columns[Values::kGroup];
-        Values::Load(values, n * kTile, group, columns);
+        Values::Load(values, row + n * kTile, group, columns);
 #pragma unroll
         for (int part = 0; part < Values::kGroup; ++part) {
 #pragma unroll
@@ -334,17 +339,16 @@ class PrefillWave {
   int end_;
   int quarter_;
   bool live_;
-  bool plain_ = false;
   LogitScale logit_of_;
   // Keys that some row sees lie from first_seen_ to last_seen_, and all rows see all_see_from_ to all_see_to_.
   int first_seen_ = 0;
   int last_seen_ = -1;
   int all_see_from_ = 0;
   int all_see_to_ = -1;
-  int position_[kRowTiles][kIndices] = {};
 
   Operand* staged_queries_;
-  Operand queries_[kRowTiles][kKeySteps - kStagedSteps][2];
+  // At least one, for an array of none does not exist.
+  Operand queries_[kRowTiles][kKeySteps - kStagedSteps + (kKeySteps == kStagedSteps)][2];
   OnlineSoftmax softmax_[kRowTiles];
   // Column c of accumulator tile t is dim Values::Dim(t, c).
   Tile accumulators_[kRowTiles][kValueTiles];

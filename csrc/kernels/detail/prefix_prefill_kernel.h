@@ -28,22 +28,35 @@ namespace hygon_backend {
 constexpr int kPrefillWaves = 4;
 constexpr int kPrefillThreads = kPrefillWaves * kWaveWidth;
 
-template <class T, class Stored, int kHeadSize, class Unit>
+// The block's LDS: two stages of keys and values, then each wave's own queries.
+template <class T, class Stored, int kHeadSize, bool kGeneral, class Unit>
+struct PrefillBlock {
+  static constexpr PrefillTiling kTiling = TilingOf(kHeadSize);
+  static constexpr int kWaveRows = kTiling.block_rows / kPrefillWaves;
+  using Stager = KvStager<T, Stored, kHeadSize, kTiling.stage_keys, kPrefillThreads>;
+  using Wave = PrefillWave<T, kHeadSize, kWaveRows / kTile, kGeneral, Unit>;
+
+  static constexpr int kStageChunks = 4 * Stager::kStageChunks;
+  static constexpr int kWaveChunks = Wave::kStagedOperands * static_cast<int>(sizeof(Operand) / 8) / 2;
+  static constexpr int kLdsChunks = kStageChunks + kPrefillWaves * kWaveChunks;
+  static constexpr int kLdsBytes = kLdsChunks * static_cast<int>(sizeof(Words<4>));
+  // Results leave through where the stages were.
+  static_assert(kTiling.block_rows * LdsTile<kHeadSize>::kChunks <= kStageChunks);
+};
+
+template <class T, class Stored, int kHeadSize, bool kGeneral, class Unit>
 __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kPrefillThreads) void PrefixPrefillKernel(
     const PrefixPrefillParams params) {
-  constexpr PrefillTiling kTiling = TilingOf(kHeadSize);
+  using Block = PrefillBlock<T, Stored, kHeadSize, kGeneral, Unit>;
+  using Stager = typename Block::Stager;
+  using Wave = typename Block::Wave;
+  constexpr PrefillTiling kTiling = Block::kTiling;
   constexpr int kKeys = kTiling.stage_keys;
-  constexpr int kWaveRows = kTiling.block_rows / kPrefillWaves;
-  constexpr bool kVector = !std::is_same_v<Stored, AnyStored>;
-  using Stager = KvStager<T, Stored, kHeadSize, kKeys, kPrefillThreads>;
-  using Wave = PrefillWave<T, kHeadSize, kWaveRows / kTile, kKeys, Unit>;
+  constexpr int kWaveRows = Block::kWaveRows;
   constexpr int kChunks = LdsTile<kHeadSize>::kChunks;
   constexpr int kRun = HeadShape<kHeadSize>::kKeyRun;
-  constexpr int kStageChunks = 4 * Stager::kStageChunks;
-  static_assert(kTiling.block_rows * kChunks <= kStageChunks);
-  HYGON_SHARED(Words<4>, staged, kStageChunks);
-  // At least one element, since LDS of none cannot be declared.
-  HYGON_SHARED(Operand, staged_queries, kPrefillWaves* Wave::kStagedOperands + (Wave::kStagedOperands == 0));
+  constexpr bool kVector = !std::is_same_v<Stored, AnyStored>;
+  HYGON_LARGE_SHARED(Words<4>, staged, Block::kLdsChunks);
 
   // Later tokens see more keys: the blocks that take longest begin first.
   const int block = static_cast<int>(gridDim.x - 1 - blockIdx.x);
@@ -61,7 +74,7 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kPrefillThreads) void PrefixPrefillKernel(
   const int stop = range.Stop(partition);
 
   Wave wave(params, rows, seq, kv_head, first_row + WaveIndex() * kWaveRows, range.end,
-            staged_queries + WaveIndex() * Wave::kStagedOperands);
+            reinterpret_cast<Operand*>(staged + Block::kStageChunks + WaveIndex() * Block::kWaveChunks));
   if (params.query_type == ElementType::kFloat8E4M3) {
     wave.template LoadQueries<Float8E4M3, kVector>(kv_head, rows.group());
   } else if (params.query_type == ElementType::kFloat8E5M2) {
@@ -89,7 +102,10 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kPrefillThreads) void PrefixPrefillKernel(
     // Behind this barrier the stage is there, and no wave reads the other buffer any more.
     __syncthreads();
     if (more) stager.Fetch(keys_of(other), values_of(other));
-    wave.Attend(keys_of(buffer), values_of(buffer), key);
+#pragma unroll 1
+    for (int tile = 0; tile < kKeys; tile += kTiling.tile_keys) {
+      wave.Attend(keys_of(buffer), values_of(buffer), tile, key + tile);
+    }
     if (more) stager.Deliver(keys_of(other), values_of(other));
     buffer = other;
   }
@@ -101,21 +117,26 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kPrefillThreads) void PrefixPrefillKernel(
     return rows.Place(seq.first_token + row / rows.group(), kv_head * rows.group() + row % rows.group());
   };
   if (params.num_partitions > 1) {
-    wave.ForEachRow([&](int row, float maximum, float sum, auto for_each_output) {
+    wave.ForEachRow([&](int row, float maximum, float sum, auto for_each_run) {
       if (row >= num_rows) return;
       StorePartial(params, place_of(row), rows.Count(), partition, maximum, sum, value_scale, writes_lse,
-                   for_each_output);
+                   for_each_run);
     });
     return;
   }
   // Results pass through LDS, where the stages were, so that rows leave in whole runs.
   __syncthreads();
   const LdsTile<kHeadSize> results(staged);
-  wave.ForEachRow([&](int row, float maximum, float sum, auto for_each_output) {
+  wave.ForEachRow([&](int row, float maximum, float sum, auto for_each_run) {
     if (row >= num_rows) return;
     const float factor = FinishRow(params, place_of(row), maximum, sum, value_scale, writes_lse);
-    for_each_output([&](int dim, float value) {
-      *results.template Element<T>(row - first_row, dim) = FromFloat<T>(value * factor);
+    for_each_run([&](int dim, const auto& values) {
+      // Runs are of an even number, and do not cross chunks.
+      auto* words = reinterpret_cast<std::uint32_t*>(results.template Element<T>(row - first_row, dim));
+#pragma unroll
+      for (int i = 0; i < static_cast<int>(sizeof(values) / sizeof(float)); i += 2) {
+        words[i / 2] = PackPair<T>(values[i] * factor, values[i + 1] * factor);
+      }
     });
   });
   __syncthreads();

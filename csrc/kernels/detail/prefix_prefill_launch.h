@@ -21,13 +21,28 @@ void LaunchPrefixPrefill(const PrefixPrefillParams& params, dim3 grid, hipStream
 
 namespace detail {
 
+template <class T, class Stored, int kHeadSize, bool kGeneral>
+void LaunchPrefillRules(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream) {
+  auto* kernel = &PrefixPrefillKernel<T, Stored, kHeadSize, kGeneral, MatrixUnit>;
+#if HYGON_HAS_FMA_FALLBACK
+  if (params.avoid_matrix_unit) kernel = &PrefixPrefillKernel<T, Stored, kHeadSize, kGeneral, FmaUnit>;
+#endif
+  constexpr int kLdsBytes = PrefillBlock<T, Stored, kHeadSize, kGeneral, MatrixUnit>::kLdsBytes;
+  hipLaunchKernelGGL(kernel, grid, dim3(kPrefillThreads), LargeSharedBytes(kernel, kLdsBytes), stream, params);
+}
+
 template <class T, class Stored, int kHeadSize>
 void LaunchPrefillShape(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream) {
-  auto* kernel = &PrefixPrefillKernel<T, Stored, kHeadSize, MatrixUnit>;
-#if HYGON_HAS_FMA_FALLBACK
-  if (params.avoid_matrix_unit) kernel = &PrefixPrefillKernel<T, Stored, kHeadSize, FmaUnit>;
-#endif
-  hipLaunchKernelGGL(kernel, grid, dim3(kPrefillThreads), 0, stream, params);
+  // A scale of 0 would make a NaN of what the mask leaves out.
+  const bool general = params.softcap != 0.0F || params.alibi_slopes != nullptr ||
+                       params.custom_mask != nullptr || params.scale == 0.0F;
+  if constexpr (std::is_same_v<Stored, AnyStored>) {
+    LaunchPrefillRules<T, Stored, kHeadSize, true>(params, grid, stream);
+  } else if (general) {
+    LaunchPrefillRules<T, Stored, kHeadSize, true>(params, grid, stream);
+  } else {
+    LaunchPrefillRules<T, Stored, kHeadSize, false>(params, grid, stream);
+  }
 }
 
 }  // namespace detail

@@ -75,17 +75,44 @@ __device__ __forceinline__ float FinishRow(const AttentionParams& params, const 
   return denominator.OutputFactor() * value_scale;
 }
 
-// Stores a partition's result of a row in the workspace. for_each_output(write) calls write(dim, value) for
-// this lane's share of the row.
-template <class ForEachOutput>
+// Stores a run of a row of `head_size` floats, which is aligned if its length allows, as far as the row goes.
+template <int kCount>
+__device__ __forceinline__ void StoreFloats(float* row, int dim, const float (&values)[kCount], float factor,
+                                            int head_size) {
+  constexpr int kWidth = kCount < 4 ? kCount : 4;
+  struct alignas(kWidth * 4) Vector {
+    float values[kWidth];
+  };
+  if (head_size % kWidth == 0) {
+#pragma unroll
+    for (int first = 0; first < kCount; first += kWidth) {
+      if (dim + first >= head_size) return;
+      Vector vector;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) vector.values[i] = values[first + i] * factor;
+      *reinterpret_cast<Vector*>(row + dim + first) = vector;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (dim + i < head_size) row[dim + i] = values[i] * factor;
+  }
+}
+
+// Stores a partition's result of a row in the workspace. for_each_run(write) calls write(dim, values) for the
+// runs of neighbouring dims that this lane has of the row.
+template <class ForEachRun>
 __device__ __forceinline__ void StorePartial(const AttentionParams& params, const RowPlace& place,
                                              std::int64_t num_rows, int partition, float maximum, float sum,
                                              float value_scale, bool writes_lse,
-                                             ForEachOutput for_each_output) {
+                                             ForEachRun for_each_run) {
   const std::int64_t slot = place.row * params.num_partitions + partition;
   const float factor = DivideBySum(value_scale, sum);
   float* out = WorkspaceOutputs(params, num_rows) + slot * params.head_size_v;
-  for_each_output([&](int dim, float value) { out[dim] = value * factor; });
+  for_each_run([&](int dim, const auto& values) {
+    StoreFloats(out, dim, values, factor, params.head_size_v);
+  });
   if (writes_lse) WorkspaceLse(params)[slot] = sum == 0.0F ? HYGON_MINUS_INFINITY : maximum + log2f(sum);
 }
 

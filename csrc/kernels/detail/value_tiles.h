@@ -6,6 +6,9 @@
 //   Dim(tile, column)           the dim in column `column` of tile `tile`; the tiles of a group are
 //                               numbered one after the other
 //   Load(values, first_key, group, columns)
+//   ForEachRun(tiles, j, quarter, visit)
+//                               calls visit(dim, values) for the runs of neighbouring dims among a lane's
+//                               results of row index j, values a float array
 #ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_VALUE_TILES_H_
 #define HYGON_BACKEND_CSRC_KERNELS_DETAIL_VALUE_TILES_H_
 
@@ -58,11 +61,26 @@ struct TransposingValueTiles {
       TransposeRuns<kGroup>(runs, j, columns);
     }
   }
+
+  template <class Visit>
+  __device__ static __forceinline__ void ForEachRun(const Tile (&tiles)[kGroups * kGroup], int j, int quarter,
+                                                    Visit visit) {
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float run[kGroup];
+#pragma unroll
+        for (int part = 0; part < kGroup; ++part) run[part] = tiles[group * kGroup + part].values[j][i];
+        visit(Dim(group * kGroup, Unit::ResultColumn(quarter, i)), run);
+      }
+    }
+  }
 };
 
 #if defined(__CUDACC__)
 template <int kHeadSize, class Unit>
-using ValueTiles = arch::ValueTiles<kHeadSize>;
+using ValueTiles = arch::ValueTiles<kHeadSize, Unit>;
 #else
 template <int kHeadSize, class Unit>
 using ValueTiles = TransposingValueTiles<kHeadSize, Unit>;

@@ -72,6 +72,18 @@ __device__ __forceinline__ std::uint32_t PackPair(float low, float high) {
   }
 }
 
+// Stores a run of floats times a factor as 16-bit elements.
+template <class T, int kElements>
+__device__ __forceinline__ void StoreScaled(T* to, std::int64_t stride, const float (&values)[kElements],
+                                            float factor, int count) {
+  Run<T, kElements> run;
+#pragma unroll
+  for (int i = 0; i < kElements; i += 2) {
+    run.words[i / 2] = PackPair<T>(values[i] * factor, values[i + 1] * factor);
+  }
+  StoreRun<T, kElements>(to, stride, run, count);
+}
+
 // A run of stored elements as 16-bit elements of T. fp8 fits into either without rounding.
 template <class T, class Stored, int kElements>
 __device__ __forceinline__ Run<T, kElements> Widen(const Run<Stored, kElements>& run) {

@@ -9,7 +9,7 @@
 
 namespace hygon_backend::arch {
 
-template <int kHeadSize>
+template <int kHeadSize, class Unit>
 struct ValueTiles {
   static constexpr int kGroup = 1;
   static constexpr int kGroups = kHeadSize / kTile;
@@ -29,6 +29,19 @@ struct ValueTiles {
                    "=r"(columns[0].Word(1, 1))
                  : "r"(address)
                  : "memory");
+  }
+
+  template <class Visit>
+  __device__ static __forceinline__ void ForEachRun(const Tile (&tiles)[kGroups], int j, int quarter,
+                                                    Visit visit) {
+#pragma unroll
+    for (int tile = 0; tile < kGroups; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        const float run[2] = {tiles[tile].values[j][i], tiles[tile].values[j][i + 1]};
+        visit(Dim(tile, Unit::ResultColumn(quarter, i)), run);
+      }
+    }
   }
 };
 

@@ -17,6 +17,9 @@ using hipStream_t = cudaStream_t;
 #define hipDeviceGetAttribute cudaDeviceGetAttribute
 #define hipDeviceAttributeMultiprocessorCount cudaDevAttrMultiProcessorCount
 
+#define hipFuncSetAttribute cudaFuncSetAttribute
+#define hipFuncAttributeMaxDynamicSharedMemorySize cudaFuncAttributeMaxDynamicSharedMemorySize
+
 #define hipFree cudaFree
 #define hipMalloc cudaMalloc
 #define hipMemcpy cudaMemcpy
