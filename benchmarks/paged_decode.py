@@ -64,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         try:
             problem = Problem(case, pool)
-            measure(row, problem, case.kv_bytes, timer, peers, None if options.peers_only else Ours(), _FASTEST)
+            measure(
+                row, problem, case.kv_bytes, timer, peers, None if options.peers_only else Ours(), _FASTEST
+            )
         except DeviceLostError as error:
             print(error, file=sys.stderr)
             return 1

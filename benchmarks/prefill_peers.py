@@ -94,7 +94,7 @@ class TorchFlash:
 
         # scaled_dot_product_attention aligns its causal mask top-left; what it calls aligns it bottom-right.
         def call() -> torch.Tensor:
-            out: torch.Tensor = torch.ops.aten._flash_attention_forward(  # noqa: SLF001
+            out: torch.Tensor = torch.ops.aten._flash_attention_forward(
                 problem.q.unsqueeze(0),
                 key.unsqueeze(0),
                 value.unsqueeze(0),

@@ -65,6 +65,6 @@ class PrefillProblem:
         return torch.stack(rows)
 
     def error(self, output: torch.Tensor) -> float:
-        """Largest deviation of the sampled outputs `[q_len, Hq, D]`, relative to the largest expected value."""
+        """Largest deviation of the outputs `[q_len, Hq, D]`, relative to the largest expected value."""
         got = output[self.sample].float()
         return float((got - self.expected).abs().max() / self.expected.abs().max())

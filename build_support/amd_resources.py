@@ -60,9 +60,10 @@ def measure_all(compiler: AmdCompiler, cache: Path, workers: int) -> list[Kernel
     """Compiles every kernel source for every chip. Unchanged sources come out of the `cache` folder."""
     headers = sorted(KERNEL_DIR.rglob("*.h"))
     sources = sorted(KERNEL_DIR.glob("*.hip"))
-    # The decode sources take longest; begun last, one would run alone at the end.
+    # Those that multiply take longest; begun last, one would run alone at the end.
     jobs = sorted(
-        ((source, arch) for source in sources for arch in ARCHS), key=lambda job: "decode_" not in job[0].name
+        ((source, arch) for source in sources for arch in ARCHS),
+        key=lambda job: not job[0].name.startswith(("prefix_prefill_", "paged_decode_")),
     )
     with ThreadPoolExecutor(workers) as pool:
         results = pool.map(lambda job: _measure(compiler, job[0], job[1], headers, cache), jobs)

@@ -198,7 +198,9 @@ def copy_blocks(caches: list[torch.Tensor], block_mapping: torch.Tensor, *, vali
         if cache.device != caches[0].device:
             expected = f"{caches[0].device}, like the other tensors"
             raise reject(f"the device of caches[{index}]", cache.device, expected)
-    validation.check_tensor("block_mapping", block_mapping, (None, 2), validation.INDEX_DTYPES, caches[0].device)
+    validation.check_tensor(
+        "block_mapping", block_mapping, (None, 2), validation.INDEX_DTYPES, caches[0].device
+    )
     if op_arguments.values_are_free(block_mapping, validate):
         _check_block_mapping(block_mapping, min(cache.shape[0] for cache in caches))
     module = dispatch.choose(block_mapping.device, native_copy_blocks.supports(caches))

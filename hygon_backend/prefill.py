@@ -87,9 +87,7 @@ def prefix_prefill(
     validation.check_tensor("seq_lens", seq_lens, (None,), validation.INDEX_DTYPES, q.device)
     num_seqs = seq_lens.shape[0]
     op_arguments.check_table(block_table, seq_lens, num_seqs, q.device)
-    validation.check_tensor(
-        "cu_seqlens_q", cu_seqlens_q, (num_seqs + 1,), validation.INDEX_DTYPES, q.device
-    )
+    validation.check_tensor("cu_seqlens_q", cu_seqlens_q, (num_seqs + 1,), validation.INDEX_DTYPES, q.device)
     rules = op_arguments.score_rules(q, sizes, scale, causal, window, softcap, sinks, alibi_slopes)
     validation.check_scale("q_scale", q_scale, 1, q.device)
     mask = _custom_mask(custom_mask, mask_indptr, causal, num_seqs, q.device)
@@ -170,8 +168,9 @@ def ragged_prefill(
         InvalidArgumentError: an argument has a wrong shape, dtype, device or value.
     """
     validation.check_tensor("q", q, (None, None, None), _QUERY_DTYPES)
-    for name, buffer in (("k_buffer", k_buffer), ("v_buffer", v_buffer)):
-        validation.check_tensor(name, buffer, (None, None, None), validation.CACHE_DTYPES, q.device)
+    validation.check_tensor("k_buffer", k_buffer, (None, None, None), validation.CACHE_DTYPES, q.device)
+    shape = (*k_buffer.shape[:2], None)
+    validation.check_tensor("v_buffer", v_buffer, shape, (k_buffer.dtype,), q.device)
     sizes, cache = op_arguments.open_cache(
         q, k_buffer.unsqueeze(1), v_buffer.unsqueeze(1), KVLayout.BSHD, k_scale, v_scale, _QUERY_DTYPES
     )

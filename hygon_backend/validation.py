@@ -84,7 +84,8 @@ def check_scale(name: str, scale: Scale, num_kv_heads: int, device: torch.device
         return
     if isinstance(scale, torch.Tensor):
         if scale.numel() not in (1, num_kv_heads) or scale.dim() > 1:
-            raise reject(f"the shape of {name}", list(scale.shape), f"[], [1] or [{num_kv_heads}]")
+            allowed = "[] or [1]" if num_kv_heads == 1 else f"[], [1] or [{num_kv_heads}]"
+            raise reject(f"the shape of {name}", list(scale.shape), allowed)
         if not scale.is_floating_point():
             raise reject(f"the dtype of {name}", scale.dtype, "a floating-point type")
         if scale.device != device:

@@ -41,7 +41,7 @@ pytest=("$python" -m pytest -q -p no:cacheprovider --timeout 500)
 start cases "${pytest[@]}" -n 6 -m "not full" -k "cuda and not differential" tests/cases --junitxml "$out/cases.xml"
 start graphs "${pytest[@]}" tests/device --junitxml "$out/graphs.xml"
 for draw in $(seq "${DRAWS:-3}"); do
-  start "drawn_$draw" "${pytest[@]}" -m full -k "cuda and (decode_full or write_full)" --hypothesis-seed "$draw" \
+  start "drawn_$draw" "${pytest[@]}" -m full -k "cuda and (decode_full or prefill_full or write_full)" --hypothesis-seed "$draw" \
     tests/cases/test_differential.py --junitxml "$out/drawn_$draw.xml"
 done
 if command -v compute-sanitizer >/dev/null; then

@@ -93,17 +93,18 @@ void ChoosePartitions(PrefixPrefillParams& params, int num_compute_units, int re
   const int group = params.num_heads / params.num_kv_heads;
   const int row_blocks = CeilDivide(static_cast<std::int64_t>(params.num_tokens) * group, tiling.block_rows);
   const int sequences = params.num_seqs < params.num_tokens ? params.num_seqs : params.num_tokens;
-  const std::int64_t units = static_cast<std::int64_t>(row_blocks > sequences ? row_blocks : sequences) *
-                             params.num_kv_heads;
+  const std::int64_t units =
+      static_cast<std::int64_t>(row_blocks > sequences ? row_blocks : sequences) * params.num_kv_heads;
   const std::int64_t slots = static_cast<std::int64_t>(num_compute_units) * kResidentBlocks;
-  // In stages of keys: what the last rows of a sequence see, and by causality how much less the first ones do.
+  // In stages of keys: what the last rows of a sequence see, and by causality how much less the first ones
+  // do.
   const double longest = CeilDivide(capacity, tiling.stage_keys);
   const int q_len = CeilDivide(params.num_tokens, sequences);
   const double drop = params.causal ? static_cast<double>(q_len) / tiling.stage_keys : 0.0;
   const double shortest = longest > drop ? longest - drop : 0.0;
   const double mean = (longest + shortest) / 2;
-  // Likewise in stages: what a block costs at its start and end, and what writing a partial result and merging
-  // it costs beside.
+  // Likewise in stages: what a block costs at its start and end, and what writing a partial result and
+  // merging it costs beside.
   constexpr double kBlockCost = 4;
   constexpr double kPartialCost = 40;
   double best_cost = 0;

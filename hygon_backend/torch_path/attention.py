@@ -104,7 +104,9 @@ def prefix_prefill(call: PrefillCall) -> None:
             continue
         base = start + lead
         origin = first_visible(shift + lead, rules.window)
-        kv = gather_dense(cache, table.block_table[row : row + 1], [origin], [len_k], _compute_dtype(q, cache))
+        kv = gather_dense(
+            cache, table.block_table[row : row + 1], [origin], [len_k], _compute_dtype(q, cache)
+        )
         allowed = None if mask is None else mask.visible(row, stop - start, len_k)[None, :, origin:]
         # torch's own causal mask needs no tiles: it is not stored, and it exits early by itself.
         own_mask = shift <= 0 and rules.window is None and rules.scale > 0 and mask is None

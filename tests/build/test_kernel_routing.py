@@ -15,7 +15,14 @@ from build_support.tools import run_tool
 REPOSITORY = Path(__file__).resolve().parents[2]
 KERNELS = REPOSITORY / "csrc" / "kernels"
 SOURCES = sorted(path.name for path in KERNELS.glob("*.hip"))
-MULTIPLYING = ("fragment_probe.hip", "paged_decode_f16.hip", "paged_decode_bf16_e4m3.hip")
+MULTIPLYING = (
+    "fragment_probe.hip",
+    "paged_decode_f16.hip",
+    "paged_decode_bf16_e4m3.hip",
+    "prefix_prefill_bf16.hip",
+    "prefix_prefill_f16_strided.hip",
+)
+FAMILIES = ("paged_decode_", "prefix_prefill_")
 
 HCU = ("-DHYGON_TARGET_HCU", "-DHYGON_MMAC_STAND_IN")
 LAYOUT_1 = (*HCU, "-D__gfx928__")
@@ -49,7 +56,7 @@ def test_every_kernel_compiles_for_hygon_and_stays_off_mfma(
 ) -> None:
     code = compiled(compiler, "gfx90a", KERNELS / source, *chip, *IR)
     assert "mfma" not in code
-    assert ("hygon_stand_in_mmac" in code) == (source in MULTIPLYING or source.startswith("paged_decode_"))
+    assert ("hygon_stand_in_mmac" in code) == (source in MULTIPLYING or source.startswith(FAMILIES))
 
 
 @pytest.mark.parametrize("source", MULTIPLYING)

@@ -1,5 +1,6 @@
 """What prefill has beyond decode: custom masks, fp8 queries, ragged slots, any split into chunks."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -38,7 +39,9 @@ def test_a_tree_gives_each_branch_what_it_gets_as_a_sequence(backend: Backend) -
 
 
 @pytest.mark.parametrize("density", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("rules", [Rules(), Rules(window=20), Rules(softcap=10.0)], ids=["plain", "window", "cap"])
+@pytest.mark.parametrize(
+    "rules", [Rules(), Rules(window=20), Rules(softcap=10.0)], ids=["plain", "window", "cap"]
+)
 @pytest.mark.parametrize("mask_dtype", [torch.bool, torch.uint8])
 def test_random_masks_with_an_offset_for_each_request(
     backend: Backend, density: float, rules: Rules, mask_dtype: torch.dtype
@@ -89,7 +92,9 @@ def test_fp8_queries_take_the_type_of_the_given_output(backend: Backend) -> None
     assert (out.cpu().double() - exact).abs().max() <= 4 * torch.finfo(torch.float16).eps * exact.abs().max()
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(causal=False), Rules(window=30)], ids=["plain", "all", "window"])
+@pytest.mark.parametrize(
+    "rules", [Rules(), Rules(causal=False), Rules(window=30)], ids=["plain", "all", "window"]
+)
 @pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64])
 def test_ragged_slots_give_what_a_block_table_gives(
     backend: Backend, rules: Rules, index_dtype: torch.dtype
@@ -117,13 +122,13 @@ def test_any_split_into_chunks_equals_the_whole(backend: Backend, data: st.DataO
     limits = [0, *sorted(cut for cut in cuts if cut < length), length]
     dtype = torch.bfloat16 if backend.dtype is not torch.float32 else torch.float32
     rules = Rules(window=window)
-    whole = make_problem([length], [length], heads=(6, 2), head_size=64, dtype=dtype, rules=rules, sharpness=4)
+    whole = make_problem(
+        [length], [length], heads=(6, 2), head_size=64, dtype=dtype, rules=rules, sharpness=4
+    )
     outs, lses = [], []
-    for start, stop in zip(limits, limits[1:], strict=False):
+    for start, stop in itertools.pairwise(limits):
         chunk = Problem(whole.q[start:stop], [stop - start], [whole.k[0][:stop]], [whole.v[0][:stop]], rules)
-        out, lse = run(
-            backend, "prefix_prefill", chunk, page(chunk, block_size=block_size), return_lse=True
-        )
+        out, lse = run(backend, "prefix_prefill", chunk, page(chunk, block_size=block_size), return_lse=True)
         assert lse is not None
         outs.append(out)
         lses.append(lse)

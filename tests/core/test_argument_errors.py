@@ -207,6 +207,24 @@ DECODE_CASES: list[Case] = [
     ({"lse": meta(2, 4)}, f"the device of lse is {ON_META}"),
 ]
 
+
+def mask_cases() -> list[Case]:
+    ones = torch.ones(48).bool()
+    return [
+        ({"mask_indptr": ints(3)}, "mask_indptr is given, but custom_mask is None: give both or neither"),
+        (
+            {"custom_mask": ones, "causal": False, "mask_indptr": ints(3)},
+            "custom_mask is given, but causal is False: it refines the causal mask",
+        ),
+        ({"custom_mask": ones}, "mask_indptr is NoneType, but must be a tensor"),
+        ({"custom_mask": ones, "mask_indptr": ints(4)}, "the shape of mask_indptr is [4], but must be [3]"),
+        (
+            {"custom_mask": ones.float(), "mask_indptr": ints(3)},
+            "the dtype of custom_mask is torch.float32, but must be one of torch.bool, torch.uint8",
+        ),
+    ]
+
+
 PREFILL_CASES: list[Case] = [
     *attention_cases(),
     ({"q": "q"}, "q is str, but must be a tensor"),
@@ -215,6 +233,12 @@ PREFILL_CASES: list[Case] = [
     ({"q": torch.ones(6, 4, 8).double()}, f"the dtype of q is torch.float64, but must be {CACHE}"),
     ({"q": torch.ones(6, 3, 8)}, "the number of query heads is 3, but must be a multiple of the 2 KV heads"),
     ({"causal": False, "window": 4}, "window is 4, but causal is False: a window needs a causal mask"),
+    *mask_cases(),
+    ({"q_scale": torch.ones(2)}, "the shape of q_scale is [2], but must be [] or [1]"),
+    (
+        {"custom_mask": torch.ones(48).bool(), "mask_indptr": torch.tensor([0, 46]), "validate": True},
+        "mask_indptr[1] is 46, but must be at least 0, and 3 below the size of custom_mask, 48",
+    ),
     ({"cu_seqlens_q": [0, 5, 6]}, "cu_seqlens_q is list, but must be a tensor"),
     ({"cu_seqlens_q": ints(2)}, "the shape of cu_seqlens_q is [2], but must be [3]"),
     ({"cu_seqlens_q": torch.zeros(3)}, f"the dtype of cu_seqlens_q is torch.float32, but must be {INDEX}"),
@@ -233,6 +257,38 @@ PREFILL_CASES: list[Case] = [
         "the dtype of out is torch.float16, but must be one of torch.float32",
     ),
     ({"lse": meta(6, 4)}, f"the device of lse is {ON_META}"),
+]
+
+RAGGED_CASES: list[Case] = [
+    *mask_cases(),
+    ({"q": "q"}, "q is str, but must be a tensor"),
+    (
+        {"k_buffer": torch.ones(24, 1, 2, 8)},
+        "the shape of k_buffer is [24, 1, 2, 8], but must be [any, any, any]",
+    ),
+    (
+        {"v_buffer": torch.ones(24, 2, 16).half()},
+        "the dtype of v_buffer is torch.float16, but must be one of torch.float32",
+    ),
+    ({"qo_indptr": ints(0)}, "the shape of qo_indptr is [0], but must be [num_seqs + 1]"),
+    ({"kv_indptr": ints(2)}, "the shape of kv_indptr is [2], but must be [3]"),
+    ({"kv_indices": torch.ones(12)}, f"the dtype of kv_indices is torch.float32, but must be {INDEX}"),
+    (
+        {"kv_indptr": torch.tensor([0, 9, 14]), "validate": True},
+        "kv_indptr[2] is 14, but must be at most 13, the size of kv_indices",
+    ),
+    (
+        {"qo_indptr": torch.tensor([0, 5, 7]), "validate": True},
+        "qo_indptr[2] is 7, but must be at most 6, the rows of q",
+    ),
+    (
+        {"kv_indices": torch.tensor([*range(11), 24, -1]), "validate": True},
+        "kv_indices[11] is 24, but must be a slot from 0 to 23",
+    ),
+    (
+        {"window": 0},
+        "window is 0, but must be at least 1 (keys visible, the own one included), or None for all",
+    ),
 ]
 
 WRITE_CASES: list[Case] = [
@@ -333,6 +389,7 @@ PLACEHOLDERS = {
 ALL_CASES = {
     "paged_decode": DECODE_CASES,
     "prefix_prefill": PREFILL_CASES,
+    "ragged_prefill": RAGGED_CASES,
     "write_kv": WRITE_CASES,
     "gather_kv": GATHER_CASES,
     "copy_blocks": COPY_CASES,

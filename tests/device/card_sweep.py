@@ -13,7 +13,7 @@ import sys
 
 import torch
 from support.backends import BACKENDS
-from support.check import check_decode
+from support.check import check, check_decode, check_prefill
 from support.paging import PoolStyle, page
 from support.problem import Rules, make_problem
 
@@ -49,6 +49,37 @@ def sweep_decode() -> None:
         check_decode(card, problem, page(problem))
 
 
+def sweep_prefill() -> None:
+    """The same for prefill, with its masks, fp8 queries and ragged slots."""
+    card = BACKENDS["cuda"]
+    everything = Rules(
+        window=50, softcap=20.0, sinks=torch.linspace(-2, 2, 4), alibi_slopes=torch.linspace(0.1, 0.4, 4)
+    )
+    for dtype, size in itertools.product(HALVES, (24, 64, 80, 128, 192, 256)):
+        problem = make_problem([70, 1, 4], [130, 0, 17], dtype=dtype, head_size=size)
+        check_prefill(card, problem, page(problem))
+    for layout, block_size in itertools.product(KVLayout, (1, 3, 16, 64, 100)):
+        problem = make_problem([30, 3], [200, 2], dtype=HALVES[0], rules=everything)
+        style = PoolStyle(interleaved=True, page_gap=37)
+        check_prefill(card, problem, page(problem, layout, block_size, style=style), partition_size=64)
+    for block_size in (1, 3, 8, 16, 64, 256):
+        problem = make_problem([150, 33], [400, 33], dtype=HALVES[0], heads=(7, 1), head_size=128)
+        check_prefill(card, problem, page(problem, block_size=block_size))
+        check_prefill(card, problem, page(problem, block_size=block_size), partition_size=128)
+    for rules in (Rules(causal=False), Rules(window=20), Rules(scale=-0.2)):
+        problem = make_problem([150, 33], [400, 33], dtype=HALVES[0], head_size=128, rules=rules)
+        check_prefill(card, problem, page(problem))
+    for dtype, stored in itertools.product(HALVES, FP8):
+        problem = make_problem(
+            [40, 3], [200, 5], dtype=dtype, cache_dtype=stored, head_size=128, k_scale=0.25, v_scale=0.5
+        )
+        check_prefill(card, problem, page(problem))
+    problem = make_problem([40], [90], dtype=HALVES[0], q_dtype=FP8[0], q_scale=0.5, mask_density=0.5)
+    check_prefill(card, problem, page(problem))
+    problem = make_problem([40, 0, 7], [90, 4, 300], dtype=HALVES[0], head_size=128)
+    check(card, "ragged_prefill", problem, page(problem, block_size=1))
+
+
 def sweep_cache() -> None:
     """Writes, copies, gathers and merges."""
     ops = BACKENDS["cuda"].ops
@@ -69,6 +100,7 @@ def sweep_cache() -> None:
 def main() -> None:
     """Runs the sweep and reports."""
     sweep_decode()
+    sweep_prefill()
     sweep_cache()
     torch.cuda.synchronize()
     calls = counters.snapshot()

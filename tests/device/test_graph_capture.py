@@ -81,3 +81,52 @@ def test_a_graph_of_112_rows_serves_100_and_then_3() -> None:
     for count in (100, 3, 112, 1):
         lengths = [1 + 37 * row % 700 for row in range(count)]
         captured.replay(make_problem([1] * count, lengths, dtype=torch.bfloat16, seed=count))
+
+
+@pytest.mark.parametrize("partition_size", [None, 128])
+def test_a_captured_prefill_serves_other_lengths_and_offsets(partition_size: int | None) -> None:
+    """Captured with all rows in one sequence; replayed with several, and with padding behind them."""
+    tokens, seqs, columns, num_blocks = 256, 4, 64, 300
+
+    def on_card(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=dtype, device="cuda")
+
+    q, out = (on_card(tokens, 4, 64, dtype=torch.bfloat16) for _ in range(2))
+    k_cache, v_cache = (on_card(num_blocks, BLOCK_SIZE, 2, 64, dtype=torch.bfloat16) for _ in range(2))
+    table, offsets = on_card(seqs, columns, dtype=torch.int32), on_card(seqs + 1, dtype=torch.int32)
+    seq_lens = on_card(seqs, dtype=torch.int32)
+    lse = on_card(tokens, 4, dtype=torch.float32)
+    offsets[1:] = tokens
+    seq_lens[0] = tokens
+
+    def call() -> None:
+        ops.prefix_prefill(
+            q, k_cache, v_cache, table, offsets, seq_lens, partition_size=partition_size, out=out, lse=lse
+        )
+
+    call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    for q_lens, kv_lens in (([256], [4000]), ([100, 3, 1], [700, 3, 4096]), ([1, 1, 1, 1], [1, 2, 64, 65])):
+        problem = make_problem(q_lens, kv_lens, dtype=torch.bfloat16)
+        paged = page(problem, block_size=BLOCK_SIZE)
+        used, count, rows = paged.k_cache.shape[0], len(q_lens), sum(q_lens)
+        k_cache[:used].copy_(paged.k_cache)
+        v_cache[:used].copy_(paged.v_cache)
+        table.fill_(-1)
+        width = min(paged.block_table.shape[1], columns)
+        table[:count, :width].copy_(paged.block_table[:, :width])
+        seq_lens.zero_()
+        seq_lens[:count].copy_(paged.seq_lens)
+        offsets.fill_(rows)
+        offsets[: count + 1].copy_(problem.cu_seqlens_q)
+        q.fill_(float("nan"))
+        q[:rows].copy_(problem.q)
+        out.fill_(float("nan"))
+        lse.fill_(float("nan"))
+        graph.replay()
+        assert_output(out[:rows].cpu(), problem)
+        assert_lse(lse[:rows].cpu(), problem)
+        assert bool((out[rows:] == 0).all())
+        assert bool(torch.isneginf(lse[rows:]).all())

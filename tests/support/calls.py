@@ -42,6 +42,20 @@ def prefix_prefill_call() -> dict[str, object]:
     return {"q": torch.ones(6, HEADS_Q, HEAD_SIZE), **cache_pair(), **_pages(), **offsets, **_outputs(6)}
 
 
+def ragged_prefill_call() -> dict[str, object]:
+    """The same once more, in slots of a pool of 24."""
+    cache = {name: x.flatten(0, 1) for name, x in cache_pair().items()}
+    return {
+        "q": torch.ones(6, HEADS_Q, HEAD_SIZE),
+        "k_buffer": cache["k_cache"],
+        "v_buffer": cache["v_cache"],
+        "qo_indptr": torch.tensor([0, 5, 6], dtype=torch.int32),
+        "kv_indptr": torch.tensor([0, 9, 12], dtype=torch.int32),
+        "kv_indices": torch.tensor([*range(4, 13), 16, 17, 18, -1], dtype=torch.int32),
+        **_outputs(6),
+    }
+
+
 def write_kv_call() -> dict[str, object]:
     """Three tokens, the middle one skipped."""
     return {
@@ -75,6 +89,7 @@ def merge_states_call() -> dict[str, object]:
 CALLS = {
     "paged_decode": paged_decode_call,
     "prefix_prefill": prefix_prefill_call,
+    "ragged_prefill": ragged_prefill_call,
     "write_kv": write_kv_call,
     "gather_kv": gather_kv_call,
     "copy_blocks": copy_blocks_call,

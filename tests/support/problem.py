@@ -163,9 +163,7 @@ def make_problem(
     )
 
 
-def _store(
-    data: torch.Tensor, scale: Scale, dtype: torch.dtype, *, heads: int | None = None
-) -> torch.Tensor:
+def _store(data: torch.Tensor, scale: Scale, dtype: torch.dtype, *, heads: int | None = None) -> torch.Tensor:
     return (data / reference.per_head(scale, heads or data.shape[1])).float().to(dtype)
 
 

@@ -1,5 +1,5 @@
-// Conversions for which a chip has instructions: half to float and back, moves between halves of words, powers
-// of two. Without them (the host's code, and what a chip lacks) plain integer arithmetic does.
+// Conversions for which a chip has instructions: half to float and back, moves between halves of words,
+// powers of two. Without them (the host's code, and what a chip lacks) plain integer arithmetic does.
 #ifndef HYGON_BACKEND_CSRC_KERNELS_ARCH_CONVERT_H_
 #define HYGON_BACKEND_CSRC_KERNELS_ARCH_CONVERT_H_
 

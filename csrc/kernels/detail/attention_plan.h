@@ -33,10 +33,9 @@ inline bool IsHalf(ElementType type) {
 inline bool CanVectorise(const AttentionParams& p) {
   const std::size_t cache_bytes = kRun * ElementBytes(p.cache_type);
   bool fits = p.k_dim_stride == 1 && p.v_dim_stride == 1 && p.k_pack >= p.head_size;
-  for (const std::int64_t step :
-       {p.q_token_stride, p.q_head_stride, p.k_block_stride, p.k_token_stride, p.k_head_stride,
-        p.v_block_stride, p.v_token_stride, p.v_head_stride, std::int64_t{p.head_size},
-        std::int64_t{p.head_size_v}}) {
+  for (const std::int64_t step : {p.q_token_stride, p.q_head_stride, p.k_block_stride, p.k_token_stride,
+                                  p.k_head_stride, p.v_block_stride, p.v_token_stride, p.v_head_stride,
+                                  std::int64_t{p.head_size}, std::int64_t{p.head_size_v}}) {
     fits = fits && step % kRun == 0;
   }
   return fits && IsAligned(p.q, kRun * ElementBytes(p.query_type)) && IsAligned(p.k_cache, cache_bytes) &&

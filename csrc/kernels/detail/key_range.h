@@ -19,7 +19,8 @@ struct KeyRange {
   int partition;
 
   // The keys of queries from `first_position` on, up to `key_end`, cut in steps of `step` keys.
-  __device__ __forceinline__ KeyRange(const AttentionParams& params, int first_position, int key_end, int step)
+  __device__ __forceinline__ KeyRange(const AttentionParams& params, int first_position, int key_end,
+                                      int step)
       : begin(0), end(key_end) {
     if (params.window > 0 && first_position - params.window + 1 > 0) {
       begin = first_position - params.window + 1;

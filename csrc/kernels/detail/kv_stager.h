@@ -47,8 +47,8 @@ class KvStager {
   static constexpr int kStageChunks = kItems;
 
   // `table` is the offset of the sequence's first page id; see PageCursor for `start`, `begin` and `end`.
-  __device__ __forceinline__ KvStager(const AttentionParams& params, int kv_head, std::int64_t table, int start,
-                                      int begin, int end)
+  __device__ __forceinline__ KvStager(const AttentionParams& params, int kv_head, std::int64_t table,
+                                      int start, int begin, int end)
       : params_(params),
         keys_(static_cast<const char*>(params.k_cache) + kv_head * params.k_head_stride * ElementSize()),
         values_(static_cast<const char*>(params.v_cache) + kv_head * params.v_head_stride * ElementSize()),
@@ -116,7 +116,9 @@ class KvStager {
 
   __device__ __forceinline__ std::int64_t ElementSize() const {
     if constexpr (kStrided) {
-      return params_.cache_type == ElementType::kFloat8E4M3 || params_.cache_type == ElementType::kFloat8E5M2 ? 1 : 2;
+      return params_.cache_type == ElementType::kFloat8E4M3 || params_.cache_type == ElementType::kFloat8E5M2
+                 ? 1
+                 : 2;
     } else {
       return sizeof(Stored);
     }
@@ -129,7 +131,8 @@ class KvStager {
           row + dim / params_.k_pack * params_.k_pack_stride + dim % params_.k_pack * params_.k_dim_stride;
       return LoadStrided(keys_, first, params_.k_dim_stride, params_.head_size - dim);
     } else {
-      return LoadRun<Stored, kElements, true>(reinterpret_cast<const Stored*>(keys_) + row + dim, 1, kElements);
+      return LoadRun<Stored, kElements, true>(reinterpret_cast<const Stored*>(keys_) + row + dim, 1,
+                                              kElements);
     }
   }
 

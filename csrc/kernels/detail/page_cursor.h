@@ -2,9 +2,9 @@
 //
 // Keys are asked for in stages of kKeys, one after the other. Where pages hold whole stages, the offset of a
 // stage follows from the last one's by difference: within a page a stage's length times the token stride, at
-// its end (next page - page) * block stride less what was walked. Where a page holds all of a thread's rows of
-// a stage, one product a stage finds them. Still smaller pages, or odd ones, give each row an id of its own.
-// Page ids are read a stage ahead.
+// its end (next page - page) * block stride less what was walked. Where a page holds all of a thread's rows
+// of a stage, one product a stage finds them. Still smaller pages, or odd ones, give each row an id of its
+// own. Page ids are read a stage ahead.
 //
 // Offsets are 64-bit, since a pool may hold more than 2^31 elements; being added to a pointer, they need no
 // buffer descriptor that would have to span the pool.
@@ -34,8 +34,8 @@ class PageCursor {
   // Stands at the stage of key `start`, a multiple of kKeys; this thread's rows begin with `first_row`. Of
   // the sequence's table, whose first entry has offset `table`, it reads only the entries of keys from
   // `begin` to `end` - 1.
-  __device__ __forceinline__ PageCursor(const AttentionParams& params, std::int64_t table, int start, int begin,
-                                        int end, int first_row)
+  __device__ __forceinline__ PageCursor(const AttentionParams& params, std::int64_t table, int start,
+                                        int begin, int end, int first_row)
       : params_(params),
         table_(static_cast<const std::int32_t*>(params.block_table) + table * params.table_words),
         key_(start + first_row),
@@ -68,7 +68,8 @@ class PageCursor {
   // Whether row n, one of this thread's, is wanted.
   __device__ __forceinline__ bool IsLive(int n) const { return key_ + n >= begin_ && key_ + n < end_; }
 
-  // Calls visit(n, offset) for this thread's rows; a row that is not wanted gets some offset that may be read.
+  // Calls visit(n, offset) for this thread's rows; a row that is not wanted gets some offset that may be
+  // read.
   template <class Visit>
   __device__ __forceinline__ void ForEachRow(Visit visit) const {
     if (holds_rows_) {

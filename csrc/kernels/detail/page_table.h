@@ -18,8 +18,8 @@ __device__ __forceinline__ std::int64_t ReadIndex(const void* array, bool wide, 
 
 // Readies the params for PageOf, and for reading a page's id as a word of the table.
 //
-// A token's page is found by a multiplication in place of a division (Granlund and Montgomery, 1994), exact for
-// positions below 2^31: token * factor >> shift.
+// A token's page is found by a multiplication in place of a division (Granlund and Montgomery, 1994), exact
+// for positions below 2^31: token * factor >> shift.
 inline void SetPages(AttentionParams& params) {
   params.page_shift = 31;
   while ((std::int64_t{1} << (params.page_shift - 31)) < params.block_size) ++params.page_shift;

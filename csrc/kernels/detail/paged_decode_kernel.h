@@ -502,8 +502,8 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kDecodeThreads) void PagedDecodeKernel(con
     const auto for_each_run = [&](auto write) { wave.ForEachRun(j, write); };
     const bool writes_lse = Unit::Quarter(lane) == 0;
     if (params.num_partitions > 1) {
-      StorePartial(params, place, all_rows.Count(), partition, softmax.maximum[j], softmax.sum[j], value_scale,
-                   writes_lse, for_each_run);
+      StorePartial(params, place, all_rows.Count(), partition, softmax.maximum[j], softmax.sum[j],
+                   value_scale, writes_lse, for_each_run);
       continue;
     }
     const float factor =

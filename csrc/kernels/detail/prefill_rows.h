@@ -3,7 +3,8 @@
 // The query heads of a KV head are packed: row r of a sequence and KV head is token r / group, head r % group
 // of the group. A block takes a run of rows of one sequence; sequence s has its first block at
 // floor(cu_seqlens_q[s] * group / block_rows) + s, which leaves enough blocks for every sequence and needs no
-// sum over sequences, so that neither host nor device has to prepare a schedule. Blocks left over have no rows.
+// sum over sequences, so that neither host nor device has to prepare a schedule. Blocks left over have no
+// rows.
 #ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFILL_ROWS_H_
 #define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFILL_ROWS_H_
 

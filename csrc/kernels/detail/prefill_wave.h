@@ -340,7 +340,8 @@ class PrefillWave {
   int quarter_;
   bool live_;
   LogitScale logit_of_;
-  // Keys that some row sees lie from first_seen_ to last_seen_, and all rows see all_see_from_ to all_see_to_.
+  // Keys that some row sees lie from first_seen_ to last_seen_, and all rows see all_see_from_ to
+  // all_see_to_.
   int first_seen_ = 0;
   int last_seen_ = -1;
   int all_see_from_ = 0;

@@ -3,8 +3,8 @@
 //
 // The block brings stages of keys and of values into LDS, each once for all its waves and so for all query
 // heads of the group; the next stage is on its way while one is computed, and one barrier a stage separates
-// the two. A wave owns whole query rows, so that no result crosses waves. What all rows see takes no mask code,
-// and waves leave out stages that none of their rows sees.
+// the two. A wave owns whole query rows, so that no result crosses waves. What all rows see takes no mask
+// code, and waves leave out stages that none of their rows sees.
 //
 // Budget a block: 4 waves; 128 rows at head sizes up to 128, 64 above. LDS 32 KB at every head size: two
 // stages of keys and values, 64 keys at head size 64, 32 at 128, 16 above. Registers a lane at head size 128:

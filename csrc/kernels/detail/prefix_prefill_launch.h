@@ -28,7 +28,8 @@ void LaunchPrefillRules(const PrefixPrefillParams& params, dim3 grid, hipStream_
   if (params.avoid_matrix_unit) kernel = &PrefixPrefillKernel<T, Stored, kHeadSize, kGeneral, FmaUnit>;
 #endif
   constexpr int kLdsBytes = PrefillBlock<T, Stored, kHeadSize, kGeneral, MatrixUnit>::kLdsBytes;
-  hipLaunchKernelGGL(kernel, grid, dim3(kPrefillThreads), LargeSharedBytes(kernel, kLdsBytes), stream, params);
+  hipLaunchKernelGGL(kernel, grid, dim3(kPrefillThreads), LargeSharedBytes(kernel, kLdsBytes), stream,
+                     params);
 }
 
 template <class T, class Stored, int kHeadSize>

@@ -68,8 +68,8 @@ __device__ __forceinline__ float ValueScale(const AttentionParams& params, int k
 
 // Stores the LSE of a row that is done and returns what its accumulators are multiplied by. One lane of the
 // row `writes_lse`.
-__device__ __forceinline__ float FinishRow(const AttentionParams& params, const RowPlace& place, float maximum,
-                                           float sum, float value_scale, bool writes_lse) {
+__device__ __forceinline__ float FinishRow(const AttentionParams& params, const RowPlace& place,
+                                           float maximum, float sum, float value_scale, bool writes_lse) {
   const Denominator denominator(params, place.head, maximum, sum);
   if (params.lse != nullptr && writes_lse) params.lse[place.lse] = denominator.NaturalLse();
   return denominator.OutputFactor() * value_scale;
@@ -105,14 +105,12 @@ __device__ __forceinline__ void StoreFloats(float* row, int dim, const float (&v
 template <class ForEachRun>
 __device__ __forceinline__ void StorePartial(const AttentionParams& params, const RowPlace& place,
                                              std::int64_t num_rows, int partition, float maximum, float sum,
-                                             float value_scale, bool writes_lse,
-                                             ForEachRun for_each_run) {
+                                             float value_scale, bool writes_lse, ForEachRun for_each_run) {
   const std::int64_t slot = place.row * params.num_partitions + partition;
   const float factor = DivideBySum(value_scale, sum);
   float* out = WorkspaceOutputs(params, num_rows) + slot * params.head_size_v;
-  for_each_run([&](int dim, const auto& values) {
-    StoreFloats(out, dim, values, factor, params.head_size_v);
-  });
+  for_each_run(
+      [&](int dim, const auto& values) { StoreFloats(out, dim, values, factor, params.head_size_v); });
   if (writes_lse) WorkspaceLse(params)[slot] = sum == 0.0F ? HYGON_MINUS_INFINITY : maximum + log2f(sum);
 }
 

@@ -16,7 +16,7 @@
 // The same for what may be more than a target lets kernels declare. The launch asks LargeSharedBytes for how
 // much of it to pass as the kernel's dynamic LDS. At most one a kernel.
 #if defined(__CUDACC__)
-#define HYGON_LARGE_SHARED(type, name, count)                                \
+#define HYGON_LARGE_SHARED(type, name, count)                                  \
   extern __shared__ __attribute__((aligned(16))) unsigned char large_shared[]; \
   type* const name = reinterpret_cast<type*>(large_shared)
 #else
@@ -29,7 +29,8 @@ namespace hygon_backend {
 template <class Kernel>
 unsigned LargeSharedBytes([[maybe_unused]] Kernel* kernel, [[maybe_unused]] int bytes) {
 #if defined(__CUDACC__)
-  CheckHip(hipFuncSetAttribute(reinterpret_cast<const void*>(kernel), hipFuncAttributeMaxDynamicSharedMemorySize, bytes),
+  CheckHip(hipFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                               hipFuncAttributeMaxDynamicSharedMemorySize, bytes),
            "hipFuncSetAttribute");
   return static_cast<unsigned>(bytes);
 #else

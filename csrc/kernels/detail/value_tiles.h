@@ -54,9 +54,8 @@ struct TransposingValueTiles {
       Words<kGroup / 2> runs[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        runs[i] =
-            values.template Read<kGroup>(first_key + Unit::ResultColumn(Unit::Quarter(lane), i),
-                                         (group * kTile + Unit::Index(lane, j)) * kGroup);
+        runs[i] = values.template Read<kGroup>(first_key + Unit::ResultColumn(Unit::Quarter(lane), i),
+                                               (group * kTile + Unit::Index(lane, j)) * kGroup);
       }
       TransposeRuns<kGroup>(runs, j, columns);
     }

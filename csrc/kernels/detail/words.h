@@ -48,7 +48,8 @@ __device__ __forceinline__ Run<T, kElements> LoadRun(const T* from, std::int64_t
 
 // Stores up to kElements 16-bit elements with any stride; a whole run that is dense and aligned in one.
 template <class T, int kElements>
-__device__ __forceinline__ void StoreRun(T* to, std::int64_t stride, const Run<T, kElements>& run, int count) {
+__device__ __forceinline__ void StoreRun(T* to, std::int64_t stride, const Run<T, kElements>& run,
+                                         int count) {
   if (stride == 1 && count >= kElements && reinterpret_cast<std::uintptr_t>(to) % sizeof(run) == 0) {
     *reinterpret_cast<Run<T, kElements>*>(to) = run;
     return;
