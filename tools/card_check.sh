@@ -8,6 +8,8 @@
 # Leaves one log a step in FOLDER; the exit status says whether all passed. HYGON_BACKEND_TARGET chooses the
 # target where detection should not. DRAWS repeats the 2,000 drawn calls of each operator (default 3).
 set -uo pipefail
+# Many processes run side by side.
+export OMP_NUM_THREADS=1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 out=${1:?usage: tools/card_check.sh FOLDER}
@@ -41,8 +43,11 @@ pytest=("$python" -m pytest -q -p no:cacheprovider --timeout 500)
 start cases "${pytest[@]}" -n 6 -m "not full" -k "cuda and not differential" tests/cases --junitxml "$out/cases.xml"
 start graphs "${pytest[@]}" tests/device --junitxml "$out/graphs.xml"
 for draw in $(seq "${DRAWS:-3}"); do
-  start "drawn_$draw" "${pytest[@]}" -m full -k "cuda and (decode_full or prefill_full or write_full)" --hypothesis-seed "$draw" \
-    tests/cases/test_differential.py --junitxml "$out/drawn_$draw.xml"
+  for operator in decode prefill write; do
+    name=drawn_${operator}_$draw
+    start "$name" "${pytest[@]}" -m full -k "cuda and ${operator}_full" --hypothesis-seed "$draw" \
+      tests/cases/test_differential.py --junitxml "$out/$name.xml"
+  done
 done
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck synccheck; do

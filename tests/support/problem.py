@@ -164,7 +164,10 @@ def make_problem(
 
 
 def _store(data: torch.Tensor, scale: Scale, dtype: torch.dtype, *, heads: int | None = None) -> torch.Tensor:
-    return (data / reference.per_head(scale, heads or data.shape[1])).float().to(dtype)
+    scaled = (data / reference.per_head(scale, heads or data.shape[1])).float()
+    if dtype.itemsize == 1:  # torch makes NaN of what fp8 cannot hold
+        scaled = scaled.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)
+    return scaled.to(dtype)
 
 
 def dequantise(stored: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tensor:

@@ -19,7 +19,7 @@ struct PrefillTiling {
 __host__ __device__ constexpr PrefillTiling TilingOf(int head_size) {
 #if defined(__CUDACC__)
   // A lane of a wave of 32 holds twice as much as one of 64 and has 255 registers; LDS is plenty.
-  return head_size <= 64    ? PrefillTiling{128, 64, 64, 0}
+  return head_size <= 64    ? PrefillTiling{128, 128, 32, 0}
          : head_size <= 128 ? PrefillTiling{128, 64, 32, 4}
                             : PrefillTiling{64, 32, 32, head_size / 32};
 #else
