@@ -1,4 +1,4 @@
-"""Draws a record of the decode grid: one panel for each head count and page size.
+"""Draws a record of a grid: one panel for each head count and page size.
 
 Drawn with Pillow, which the development environment has anyway.
 """
@@ -6,11 +6,13 @@ Drawn with Pillow, which the development environment has anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
 from benchmarks.cases import Case
+from benchmarks.prefill_cases import PrefillCase
 from benchmarks.results import Results, Row
 
 # Told apart by people with any common kind of colour vision (Okabe and Ito); ours is the black one.
@@ -25,6 +27,36 @@ _FULL_SCALE = 1.1
 """Upper end of the vertical axis, as a fraction of the copy bandwidth: reading alone can beat a copy."""
 
 _Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a cell stands in the plot."""
+
+    heads: tuple[int, int]
+    page: int
+    group: str
+    """Cells whose points are joined, named below them."""
+    label: str
+    order: tuple[int, ...]
+
+
+def _place(row: Row) -> _Place:
+    if row.metric == "flops_per_second":
+        prefill = PrefillCase.parse(row.case)
+        order = (-prefill.kv_len, -prefill.q_len)
+        heads = (prefill.heads_q, prefill.heads_kv)
+        label = f"{_short(prefill.q_len)}/{_short(prefill.kv_len)}"
+        return _Place(heads, prefill.page, "new tokens/keys", label, order)
+    case = Case.parse(row.case)
+    heads, order = (case.heads_q, case.heads_kv), (case.batch, case.length)
+    return _Place(heads, case.page, f"batch {case.batch}", _short(case.length), order)
+
+
+_TITLES = {
+    "kv_bytes_per_second": "Paged decode, KV bytes/s over copy bytes/s.",
+    "flops_per_second": "Prefix prefill, operations/s over those of a matrix product.",
+}
 
 
 class _Canvas:
@@ -51,14 +83,14 @@ class _Canvas:
 
 def draw(results: Results, path: Path) -> None:
     """Writes the plot as PNG."""
-    rows = {Case.parse(row.case): row for row in results.rows}
-    heads = list(dict.fromkeys((case.heads_q, case.heads_kv) for case in rows))
-    pages = list(dict.fromkeys(case.page for case in rows))
+    rows = {_place(row): row for row in results.rows}
+    heads = list(dict.fromkeys(place.heads for place in rows))
+    pages = list(dict.fromkeys(place.page for place in rows))
     names = ["ours", *dict.fromkeys(name for row in results.rows for name in row.peers)]
     canvas = _Canvas(
         max(_LEFT + len(heads) * (_PANEL_W + _GAP), 900), _TOP + len(pages) * (_PANEL_H + _BOTTOM + _GAP)
     )
-    canvas.text((_LEFT, 10), f"Paged decode, KV bytes/s over copy bytes/s. {results.device}", "lt", 13)
+    canvas.text((_LEFT, 10), f"{_TITLES[results.rows[0].metric]} {results.device}", "lt", 13)
     for index, name in enumerate(names):
         at = (_LEFT + 130 * index, 38)
         canvas.dot((at[0] + 4, at[1]), _color(index), 4)
@@ -67,16 +99,16 @@ def draw(results: Results, path: Path) -> None:
         for line, page in enumerate(pages):
             corner = (_LEFT + column * (_PANEL_W + _GAP), _TOP + line * (_PANEL_H + _BOTTOM + _GAP))
             panel = {
-                case: row
-                for case, row in rows.items()
-                if (case.heads_q, case.heads_kv, case.page) == (heads_q, heads_kv, page)
+                place: row
+                for place, row in rows.items()
+                if (place.heads, place.page) == ((heads_q, heads_kv), page)
             }
             _draw_panel(canvas, corner, f"heads {heads_q}/{heads_kv}, page {page}", panel, names)
     canvas.save(path)
 
 
 def _draw_panel(
-    canvas: _Canvas, corner: _Point, title: str, panel: dict[Case, Row], names: Sequence[str]
+    canvas: _Canvas, corner: _Point, title: str, panel: dict[_Place, Row], names: Sequence[str]
 ) -> None:
     left, top = corner
     floor = top + _PANEL_H
@@ -89,19 +121,19 @@ def _draw_panel(
         canvas.line([(left, y), (left + _PANEL_W, y)], _GRID, 1)
         canvas.text((left - 6, y), f"{percent / 100:.1f}", "rm")
     canvas.text((left, top), title, "lt", 13)
-    cases = sorted(panel, key=lambda case: (case.batch, case.length))
-    batches = list(dict.fromkeys(case.batch for case in cases))
-    # Half a step between batches keeps their lines apart.
-    step = _PANEL_W / (len(cases) + 0.5 * len(batches))
-    x = {case: left + step * (i + 0.75 + 0.5 * batches.index(case.batch)) for i, case in enumerate(cases)}
-    for batch in batches:
-        group = [case for case in cases if case.batch == batch]
-        for case in group:
-            canvas.text((x[case], floor + 6), _short(case.length), "mt")
-        canvas.text(((x[group[0]] + x[group[-1]]) / 2, floor + 21), f"batch {batch}", "mt")
+    places = sorted(panel, key=lambda place: place.order)
+    groups = list(dict.fromkeys(place.group for place in places))
+    # Half a step between groups keeps their lines apart.
+    step = _PANEL_W / (len(places) + 0.5 * len(groups))
+    x = {place: left + step * (i + 0.75 + 0.5 * groups.index(place.group)) for i, place in enumerate(places)}
+    for name in groups:
+        group = [place for place in places if place.group == name]
+        for place in group:
+            canvas.text((x[place], floor + 6), place.label, "mt")
+        canvas.text(((x[group[0]] + x[group[-1]]) / 2, floor + 21), name, "mt")
         # Ours comes last, on top.
         for index in reversed(range(len(names))):
-            _draw_series(canvas, [(x[case], panel[case]) for case in group], names[index], index, height)
+            _draw_series(canvas, [(x[place], panel[place]) for place in group], names[index], index, height)
 
 
 def _draw_series(

@@ -12,10 +12,36 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import plot
+from benchmarks.prefill_cases import PrefillCase
 from benchmarks.results import Results, Row
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """How values of a metric are written."""
+
+    limit: str
+    """What the limit is."""
+    unit: str
+    scale: float
+    meaning: str
+
+
+_METRICS = {
+    "kv_bytes_per_second": _Metric(
+        "copy bandwidth",
+        "GB/s",
+        1e9,
+        "gigabytes of keys and values a second, with the fraction of the copy bandwidth",
+    ),
+    "flops_per_second": _Metric(
+        "matrix product", "TFLOP/s", 1e12, "TFLOP/s, with the fraction of the matrix product's rate"
+    ),
+}
 
 _MOST_LISTED = 3
 """More cells than this with one reason are counted, not listed."""
@@ -35,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def markdown(results: Results) -> str:
     """The whole record: how it was made, a summary, the table, and why values are missing."""
     peers = list(dict.fromkeys(name for row in results.rows for name in row.peers))
+    metric = _METRICS[results.rows[0].metric]
     header = ["cell", "ours", *peers]
     lines = [
         f"Measured {results.date} on {results.device}",
@@ -43,14 +70,16 @@ def markdown(results: Results) -> str:
         "",
         *_summary(results.rows),
         "",
-        "Values are gigabytes of keys and values a second, with the fraction of the copy bandwidth.",
+        f"Values are {metric.meaning}.",
         "",
         f"| {' | '.join(header)} |",
         f"|---|{'---:|' * (len(header) - 1)}",
     ]
     for row in results.rows:
         values = [row.ours, *(row.peers.get(name) for name in peers)]
-        lines.append(f"| {row.case} | {' | '.join(_entry(value, row.limit) for value in values)} |")
+        lines.append(f"| {row.case} | {' | '.join(_entry(value, row.limit, metric) for value in values)} |")
+    if results.rows[0].metric == "flops_per_second":
+        lines += ["", *_floors(results.rows)]
     missing = _missing(results.rows)
     if missing:
         lines += ["", "Missing values:", "", *missing]
@@ -58,8 +87,9 @@ def markdown(results: Results) -> str:
 
 
 def _summary(rows: Sequence[Row]) -> list[str]:
-    """What a reader wants first; the copy bandwidth is one number a run."""
-    lines = [f"- copy bandwidth: {row.limit / 1e9:.4g} GB/s" for row in rows[:1]]
+    """What a reader wants first; the limit is one number a run."""
+    metric = _METRICS[rows[0].metric]
+    lines = [f"- {metric.limit}: {rows[0].limit / metric.scale:.4g} {metric.unit}"]
     ours = [row.ours / row.limit for row in rows if row.ours is not None]
     if ours:
         lines.append(
@@ -81,6 +111,26 @@ def _summary(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def _floors(rows: Sequence[Row]) -> list[str]:
+    """What each prefill has to do at least, beside what it took."""
+    lines = [
+        "What each cell has to do at least: operations on the pairs that the mask leaves, and queries, outputs,",
+        "keys and values once each. The floor is the operations at the matrix product's rate.",
+        "",
+        "| cell | GFLOP | MB | floor, ms | ours, ms | ours/floor |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        case = PrefillCase.parse(row.case)
+        floor = case.flops / row.limit * 1e3
+        start = f"| {row.case} | {case.flops / 1e9:.4g} | {case.least_bytes / 1e6:.4g} | {floor:.3g} |"
+        if row.ours is None:
+            lines.append(f"{start} – | – |")  # noqa: RUF001
+        else:
+            lines.append(f"{start} {case.flops / row.ours * 1e3:.3g} | {row.limit / row.ours:.2f} |")
+    return lines
+
+
 def _missing(rows: Sequence[Row]) -> list[str]:
     """Every distinct reason once, with the cells that it concerns."""
     cells = defaultdict(list)
@@ -96,8 +146,8 @@ def _places(cells: Sequence[str], total: int) -> str:
     return "; ".join(cells) if len(cells) <= _MOST_LISTED else f"{len(cells)} cells, as {cells[0]}"
 
 
-def _entry(value: float | None, limit: float) -> str:
-    return "–" if value is None else f"{value / 1e9:.4g} ({value / limit:.2f})"  # noqa: RUF001
+def _entry(value: float | None, limit: float, metric: _Metric) -> str:
+    return "–" if value is None else f"{value / metric.scale:.4g} ({value / limit:.2f})"  # noqa: RUF001
 
 
 if __name__ == "__main__":
