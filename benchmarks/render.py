@@ -114,8 +114,8 @@ def _summary(rows: Sequence[Row]) -> list[str]:
 def _floors(rows: Sequence[Row]) -> list[str]:
     """What each prefill has to do at least, beside what it took."""
     lines = [
-        "What each cell has to do at least: operations on the pairs that the mask leaves, and queries, outputs,",
-        "keys and values once each. The floor is the operations at the matrix product's rate.",
+        "What each cell has to do at least: operations on the pairs that the mask leaves, and queries,",
+        "outputs, keys and values once each. The floor is the operations at the matrix product's rate.",
         "",
         "| cell | GFLOP | MB | floor, ms | ours, ms | ours/floor |",
         "|---|---:|---:|---:|---:|---:|",
