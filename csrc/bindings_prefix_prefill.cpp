@@ -7,6 +7,7 @@
 
 #include "bindings_attention.h"
 #include "bindings_kernels.h"
+#include "kernels/device_facts.h"
 #include "kernels/prefix_prefill.h"
 
 namespace py = pybind11;

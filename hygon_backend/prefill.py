@@ -71,7 +71,7 @@ def prefix_prefill(
             A `window` still applies. Needs `causal`.
         mask_indptr: `[num_seqs]` or `[num_seqs + 1]` int32/int64 offsets into `custom_mask`.
         out: `[T, Hq, Dv]`, written in place; q's dtype, or for fp8 queries float16, bfloat16 or float32.
-            Allocated when None, for fp8 queries in bfloat16.
+            Allocated when None; for fp8 queries in the cache's dtype, or bfloat16 where that is fp8 too.
         lse: `[T, Hq]` float32, written in place; implies `return_lse`.
         return_lse: see `paged_decode`.
         validate: see `paged_decode`; also reads `cu_seqlens_q` and `mask_indptr`.
@@ -92,7 +92,8 @@ def prefix_prefill(
     validation.check_scale("q_scale", q_scale, 1, q.device)
     mask = _custom_mask(custom_mask, mask_indptr, causal, num_seqs, q.device)
     parts = validation.partition_size(partition_size)
-    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, _out_dtype(q, out))
+    dtype = _out_dtype(q, k_cache, out)
+    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, dtype)
     if op_arguments.values_are_free(q, validate):
         validation.check_offsets("cu_seqlens_q", cu_seqlens_q, q.shape[0], "the rows of q")
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
@@ -184,7 +185,8 @@ def ragged_prefill(
     validation.check_scale("q_scale", q_scale, 1, q.device)
     mask = _custom_mask(custom_mask, mask_indptr, causal, num_seqs, q.device)
     parts = validation.partition_size(partition_size)
-    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, _out_dtype(q, out))
+    dtype = _out_dtype(q, k_buffer, out)
+    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, dtype)
     if op_arguments.values_are_free(q, validate):
         validation.check_offsets("qo_indptr", qo_indptr, q.shape[0], "the rows of q")
         validation.check_offsets("kv_indptr", kv_indptr, kv_indices.shape[0], "the size of kv_indices")
@@ -210,13 +212,13 @@ def _serve(operator: str, call: PrefillCall) -> None:
     dispatch.count(operator, call.q.device, module)
 
 
-def _out_dtype(q: torch.Tensor, out: torch.Tensor | None) -> torch.dtype:
-    """The output's element type: q's, which fp8 leaves open."""
+def _out_dtype(q: torch.Tensor, k_cache: torch.Tensor, out: torch.Tensor | None) -> torch.dtype:
+    """The output's element type: q's, or where that is fp8 out's, the cache's, or bfloat16."""
     if q.dtype not in FP8_DTYPES:
         return q.dtype
     if isinstance(out, torch.Tensor) and out.dtype in validation.QUERY_DTYPES:
         return out.dtype
-    return torch.bfloat16
+    return torch.bfloat16 if k_cache.dtype in FP8_DTYPES else k_cache.dtype
 
 
 def _custom_mask(

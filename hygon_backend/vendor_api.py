@@ -5,7 +5,8 @@ Thin wrappers: argument names and meanings follow the vendor's varlen entry poin
 `paged_attention` calls bshd 2, since its host code then swaps the axes of block size and heads. All entry
 points here take all three.
 
-What the vendor leaves to the caller stays so: page ids and lengths are read on the device and not checked.
+What the vendor leaves to the caller stays so: page ids are read on the device and not checked. (Lengths are
+checked where they lie in host memory.)
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ def hg_prefix_prefill_varlen_fwd(
         cu_seqlens_q: `[num_seqs + 1]`.
         seqlens_k: `[num_seqs]` key counts, new tokens included.
         softmax_scale: `1 / sqrt(D)` when None.
-        layout: 0 (bhsd) or 1 (bshd).
+        layout: 0 (bhsd), or 1 or 2 (bshd; see the module).
         causal: apply the shifted causal mask.
-        window_size: keys seen to the left and right of the own one, -1 for all; to the right only -1 or 0.
+        window_size: keys seen to the left and right of the own one, -1 for all; to the right only -1 or 0,
+            which makes the call causal.
         softcap: logit cap, 0 for none.
         scales_q: factor of stored queries (fp8).
         scales_k: factor of stored keys (fp8).
@@ -71,7 +73,7 @@ def hg_prefix_prefill_varlen_fwd(
         seqlens_k,
         scale=softmax_scale,
         layout=layout,
-        causal=causal,
+        causal=causal or window_size[1] == 0,
         window=_window(window_size),
         softcap=softcap,
         q_scale=scales_q,

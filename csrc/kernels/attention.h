@@ -103,9 +103,6 @@ struct AttentionParams {
   bool avoid_matrix_unit = false;
 };
 
-// Compute units (multiprocessors) of the current device.
-int NumComputeUnits();
-
 }  // namespace hygon_backend
 
 #endif  // HYGON_BACKEND_CSRC_KERNELS_ATTENTION_H_

@@ -36,7 +36,7 @@ int RowTiles(int rows) {
 }
 
 bool DecodeCanVectorise(const PagedDecodeParams& params) {
-  return CanVectorise(params) && params.q_seq_stride % kRun == 0;
+  return CanVectorise(params) && params.q_seq_stride % kVectorRun == 0;
 }
 
 void CheckParams(const PagedDecodeParams& params) {
@@ -76,20 +76,11 @@ void LaunchDecode(const PagedDecodeParams& params, const DecodeLaunch& launch) {
 
 }  // namespace
 
-int NumComputeUnits() {
-  int device = 0;
-  int count = 0;
-  CheckHip(hipGetDevice(&device), "hipGetDevice");
-  CheckHip(hipDeviceGetAttribute(&count, hipDeviceAttributeMultiprocessorCount, device),
-           "hipDeviceGetAttribute");
-  return count;
-}
-
 void ChoosePartitions(PagedDecodeParams& params, int num_compute_units, int requested) {
   CheckParams(params);
   params.num_partitions = 1;
   params.partition_size = requested > 0 ? CeilDivide(requested, kTile) * kTile : kSmallestPartition;
-  const std::int64_t capacity = static_cast<std::int64_t>(params.max_blocks) * params.block_size;
+  const std::int64_t capacity = MostKeys(params);
   if (IsEmpty(params) || capacity == 0) return;
   const int group = params.num_heads / params.num_kv_heads;
   const int bound = MostPartitions(NumRows(params), params.head_size_v, kMaxGridZ / Folds(params));

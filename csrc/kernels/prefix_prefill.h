@@ -20,7 +20,8 @@ struct PrefixPrefillParams : AttentionParams {
   bool cu_seqlens_q_wide = false;
 
   // Ragged pages: with offsets [num_seqs + 1] set, block_table is one array, sequence s owns its entries
-  // from kv_indptr[s] to the next, and there are block_size keys to each; seq_lens is not read.
+  // from kv_indptr[s] to the next, and there are block_size keys to each; max_blocks counts the entries of
+  // all sequences, and seq_lens is not read.
   const void* kv_indptr = nullptr;
   std::int64_t kv_indptr_stride = 1;
   bool kv_indptr_wide = false;
@@ -46,8 +47,8 @@ struct PrefixPrefillParams : AttentionParams {
 // for other lengths.
 //
 // A `requested` size above 0 is taken, rounded up to whole stages of keys, and lengthened where a workspace
-// of 1 GiB would not hold the partitions. With 0 the keys are split where the query rows alone leave
-// compute units idle.
+// of 1 GiB would not hold the partitions, or where a sequence has more than its share of ragged pages. With 0
+// the keys are split where the query rows alone leave compute units idle.
 void ChoosePartitions(PrefixPrefillParams& params, int num_compute_units, int requested);
 
 std::size_t PrefixPrefillWorkspaceBytes(const PrefixPrefillParams& params);

@@ -30,9 +30,7 @@ constexpr int kResidentBlocks = 2;
 // Keys of a partition: below this many its start and end cost more than the split gains.
 constexpr int kSmallestPartition = 256;
 
-PrefillTiling Tiling(const PrefixPrefillParams& p) {
-  return TilingOf(p.head_size > p.head_size_v ? p.head_size : p.head_size_v);
-}
+PrefillTiling Tiling(const PrefixPrefillParams& p) { return TilingOf(KernelHeadSize(LargerHeadSize(p))); }
 
 void CheckParams(const PrefixPrefillParams& p) {
   CheckAttention("prefix_prefill", p, p.out_type);
@@ -48,10 +46,18 @@ std::int64_t NumRows(const PrefixPrefillParams& p) {
   return static_cast<std::int64_t>(p.num_tokens) * p.num_heads;
 }
 
+// Keys of a long sequence, as far as the host can tell.
+std::int64_t ExpectedKeys(const PrefixPrefillParams& p) {
+  if (p.num_seqs == 0) return 0;
+  // One array of pages for all sequences tells their sum.
+  if (p.kv_indptr != nullptr) return CeilDivide(MostKeys(p), p.num_seqs);
+  return MostKeys(p);
+}
+
 // Blocks along the grid's x axis; see prefill_rows.h. One more sequence stands for tokens of no sequence.
 std::int64_t GridBlocks(const PrefixPrefillParams& p) {
   const int group = p.num_heads / p.num_kv_heads;
-  return static_cast<std::int64_t>(p.num_tokens) * group / Tiling(p).block_rows + p.num_seqs + 1;
+  return static_cast<std::int64_t>(p.num_tokens) * group / Tiling(p).block_rows() + p.num_seqs + 1;
 }
 
 template <class T>
@@ -81,24 +87,25 @@ void ChoosePartitions(PrefixPrefillParams& params, int num_compute_units, int re
   params.num_partitions = 1;
   params.partition_size =
       CeilDivide(requested > 0 ? requested : kSmallestPartition, tiling.stage_keys) * tiling.stage_keys;
-  const std::int64_t capacity = static_cast<std::int64_t>(params.max_blocks) * params.block_size;
-  if (IsEmpty(params) || capacity == 0) return;
+  const std::int64_t longest_keys = ExpectedKeys(params);
+  if (IsEmpty(params) || longest_keys == 0) return;
   const int bound = MostPartitions(NumRows(params), params.head_size_v, kMaxGridYZ);
-  const int wanted = CeilDivide(capacity, params.partition_size);
+  const int wanted = CeilDivide(longest_keys, params.partition_size);
   const int most = wanted < bound ? wanted : bound;
   if (requested > 0) {
     params.num_partitions = most;
     return;
   }
   const int group = params.num_heads / params.num_kv_heads;
-  const int row_blocks = CeilDivide(static_cast<std::int64_t>(params.num_tokens) * group, tiling.block_rows);
+  const int row_blocks =
+      CeilDivide(static_cast<std::int64_t>(params.num_tokens) * group, tiling.block_rows());
   const int sequences = params.num_seqs < params.num_tokens ? params.num_seqs : params.num_tokens;
   const std::int64_t units =
       static_cast<std::int64_t>(row_blocks > sequences ? row_blocks : sequences) * params.num_kv_heads;
   const std::int64_t slots = static_cast<std::int64_t>(num_compute_units) * kResidentBlocks;
   // In stages of keys: what the last rows of a sequence see, and by causality how much less the first ones
   // do.
-  const double longest = CeilDivide(capacity, tiling.stage_keys);
+  const double longest = CeilDivide(longest_keys, tiling.stage_keys);
   const int q_len = CeilDivide(params.num_tokens, sequences);
   const double drop = params.causal ? static_cast<double>(q_len) / tiling.stage_keys : 0.0;
   const double shortest = longest > drop ? longest - drop : 0.0;

@@ -58,6 +58,11 @@ def test_prefill(backend: Backend, data: st.DataObject) -> None:
     draw_and_check(backend, "prefix_prefill", data)
 
 
+@given(data=st.data())
+def test_ragged_prefill(backend: Backend, data: st.DataObject) -> None:
+    draw_and_check(backend, "ragged_prefill", data)
+
+
 @given(write=writes())
 def test_write(backend: Backend, write: Write) -> None:
     check_write(backend, write)
@@ -75,6 +80,13 @@ def test_decode_full(backend: Backend, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_prefill_full(backend: Backend, data: st.DataObject) -> None:
     draw_and_check(backend, "prefix_prefill", data)
+
+
+@pytest.mark.full
+@many
+@given(data=st.data())
+def test_ragged_prefill_full(backend: Backend, data: st.DataObject) -> None:
+    draw_and_check(backend, "ragged_prefill", data)
 
 
 @pytest.mark.full

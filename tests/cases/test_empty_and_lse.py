@@ -201,14 +201,14 @@ def test_case_18_a_prefix_of_3072_and_64_new_tokens_merge_to_the_whole(
 @pytest.mark.parametrize("return_lse", [False, True])
 def test_batches_without_any_work(backend: Backend, return_lse: bool, window: int | None) -> None:
     """No sequence, no query, or no column in the table: legal, and nothing is read."""
-    cache = backend.adopt(torch.full((2, 4, 2, 8), math.nan))
+    cache = backend.adopt(torch.full((2, 4, 2, 8), math.nan, dtype=backend.dtype))
     options = {"return_lse": return_lse, "window": window, "validate": True}
 
     def ints(*values: int, shape: tuple[int, ...] | None = None) -> torch.Tensor:
         return backend.adopt(torch.tensor(values, dtype=torch.int32).reshape(shape or (-1,)))
 
     def queries(*shape: int) -> torch.Tensor:
-        return backend.adopt(torch.ones(*shape, 4, 8))
+        return backend.adopt(torch.ones(*shape, 4, 8, dtype=backend.dtype))
 
     def shape_of(result: torch.Tensor | tuple[torch.Tensor, torch.Tensor]) -> tuple[int, ...]:
         out = result[0] if isinstance(result, tuple) else result
@@ -216,9 +216,14 @@ def test_batches_without_any_work(backend: Backend, return_lse: bool, window: in
         return tuple(out.shape)
 
     decode, prefill = backend.ops.paged_decode, backend.ops.prefix_prefill
+    ragged, slots = backend.ops.ragged_prefill, (cache.flatten(0, 1), cache.flatten(0, 1))
     caches, no_table, no_columns = (cache, cache), ints(shape=(0, 3)), ints(shape=(1, 0))
     assert shape_of(decode(queries(0), *caches, no_table, ints(), **options)) == (0, 4, 8)
     assert shape_of(decode(queries(1, 0), *caches, ints(0, shape=(1, 1)), ints(4), **options)) == (1, 0, 4, 8)
     assert shape_of(decode(queries(1), *caches, no_columns, ints(0), **options)) == (1, 4, 8)
     assert shape_of(prefill(queries(0), *caches, no_table, ints(0), ints(), **options)) == (0, 4, 8)
     assert shape_of(prefill(queries(3), *caches, no_columns, ints(0, 3), ints(0), **options)) == (3, 4, 8)
+    assert shape_of(prefill(queries(3), *caches, no_table, ints(0), ints(), **options)) == (3, 4, 8)
+    assert shape_of(ragged(queries(0), *slots, ints(0), ints(0), ints(), **options)) == (0, 4, 8)
+    assert shape_of(ragged(queries(3), *slots, ints(0), ints(0), ints(-1), **options)) == (3, 4, 8)
+    assert shape_of(ragged(queries(3), *slots, ints(0, 3), ints(0, 0), ints(), **options)) == (3, 4, 8)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.backends import Backend
 from support.check import assert_lse, assert_output, check, check_prefill, run
 from support.draws import FP8
-from support.paging import page
+from support.paging import page, ragged_indices
 from support.problem import Problem, Rules, make_problem
 
 from hygon_backend import reference
@@ -53,6 +53,109 @@ def test_random_masks_with_an_offset_for_each_request(
     check_prefill(backend, problem, page(problem))
 
 
+def test_any_byte_but_0_shows_a_key(backend: Backend) -> None:
+    problem = make_problem([70], [133], mask_density=0.5)
+    assert problem.masks is not None
+    shown = problem.masks[0]
+    values = torch.tensor([1, 2, 128, 255], dtype=torch.uint8).repeat(shown.numel() // 4 + 1)
+    bytes_ = values[: shown.numel()].view_as(shown) * shown
+    out, _ = run(backend, "prefix_prefill", replace(problem, masks=[bytes_]), page(problem))
+    assert_output(out, problem)
+
+
+@pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("with_end", [True, False])
+def test_masks_lie_where_their_offsets_say(
+    backend: Backend, index_dtype: torch.dtype, with_end: bool
+) -> None:
+    """In any order, with bytes of nobody between them."""
+    problem = make_problem([5, 40, 3], [40, 133, 9], mask_density=0.5)
+    assert problem.masks is not None
+    flat = torch.ones(6000, dtype=torch.bool)
+    starts = [5700, 300, 5650]
+    for start, mask in zip(starts, problem.masks, strict=True):
+        flat[start : start + mask.numel()] = mask.flatten()
+    if with_end:
+        starts.append(6000)
+    paged = page(problem)
+    arguments = (paged.k_cache, paged.v_cache, paged.block_table, problem.cu_seqlens_q, paged.seq_lens)
+    out = backend.ops.prefix_prefill(
+        *(backend.adopt(x) for x in (problem.q, *arguments)),
+        custom_mask=backend.adopt(flat),
+        mask_indptr=backend.adopt(torch.tensor(starts, dtype=index_dtype)),
+    )
+    assert isinstance(out, torch.Tensor)
+    assert_output(out.cpu(), problem)
+
+
+def spread(tensor: torch.Tensor, backend: Backend) -> torch.Tensor:
+    """The same numbers as every third of a larger tensor, along the last axis."""
+    wide = torch.full((*tensor.shape, 3), -7, dtype=tensor.dtype)
+    wide[..., 1] = tensor
+    return backend.adopt(wide)[..., 1]
+
+
+@pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64])
+def test_arrays_of_indices_may_have_strides(backend: Backend, index_dtype: torch.dtype) -> None:
+    problem = make_problem([5, 40], [40, 133], mask_density=0.5)
+    assert problem.masks is not None
+    paged = page(problem, index_dtype=index_dtype)
+    offsets, mask_ends = (
+        torch.tensor([0, *itertools.accumulate(sizes)], dtype=index_dtype)
+        for sizes in (problem.q_lens, [mask.numel() for mask in problem.masks])
+    )
+    mask = torch.cat([mask.flatten() for mask in problem.masks])
+    extras = {"custom_mask": spread(mask, backend), "mask_indptr": spread(mask_ends, backend)}
+    q, k_cache, v_cache = (backend.adopt(x) for x in (problem.q, paged.k_cache, paged.v_cache))
+    indices = [spread(x, backend) for x in (paged.block_table, offsets, paged.seq_lens)]
+    for size in (None, 32):
+        out = backend.ops.prefix_prefill(q, k_cache, v_cache, *indices, partition_size=size, **extras)
+        assert isinstance(out, torch.Tensor)
+        assert_output(out.cpu(), problem)
+
+    ragged = page(problem, block_size=1, index_dtype=index_dtype)
+    slots = [backend.adopt(x.select(1, 0)) for x in (ragged.k_cache, ragged.v_cache)]
+    ends = torch.tensor([0, *itertools.accumulate(problem.kv_lens)], dtype=index_dtype)
+    indices = [spread(x, backend) for x in (offsets, ends, ragged_indices(ragged))]
+    out = backend.ops.ragged_prefill(q, *slots, *indices, **extras)
+    assert isinstance(out, torch.Tensor)
+    assert_output(out.cpu(), problem)
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_strides_past_2_to_the_31(backend: Backend, part: str) -> None:
+    """A pool whose pages are far apart: all keys lie in page 0, the next one nobody could allocate."""
+    problem = make_problem([20], [50], heads=(4, 2), head_size=64)
+    paged = page(problem, block_size=64)
+    own = int(paged.block_table[0, 0])
+    caches = {"key": backend.adopt(paged.k_cache), "value": backend.adopt(paged.v_cache)}
+    caches = {name: cache[own : own + 1] for name, cache in caches.items()}
+    near = caches[part]
+    caches[part] = near.as_strided(near.shape, ((1 << 31) + 64, *near.stride()[1:]), near.storage_offset())
+    table = backend.adopt(torch.zeros(1, 1, dtype=torch.int32))
+    offsets, lengths = backend.adopt(problem.cu_seqlens_q), backend.adopt(paged.seq_lens)
+    out = backend.ops.prefix_prefill(backend.adopt(problem.q), *caches.values(), table, offsets, lengths)
+    assert isinstance(out, torch.Tensor)
+    assert_output(out.cpu(), problem)
+
+
+@pytest.mark.parametrize(
+    ("scale", "k_scale"),
+    [(0.0, None), (1e-30, 1e-30), (-1e-30, 1e-30), (None, torch.tensor([0.0]))],
+    ids=["zero", "underflow", "negative underflow", "zero on the device"],
+)
+@pytest.mark.parametrize("operator", ["paged_decode", "prefix_prefill"])
+def test_a_factor_that_vanishes_weighs_all_keys_alike(
+    backend: Backend, scale: float | None, k_scale: float | torch.Tensor | None, operator: str
+) -> None:
+    dtype = torch.float16
+    stored = dtype if k_scale is None else FP8[0]
+    rules = Rules(scale=scale, window=30)
+    problem = make_problem([3, 3], [100, 40], dtype=dtype, cache_dtype=stored, k_scale=k_scale, rules=rules)
+    check(backend, operator, problem, page(problem))
+    check(backend, operator, problem, page(problem), partition_size=32)
+
+
 def test_a_full_mask_is_no_mask_among_the_new_tokens(backend: Backend) -> None:
     problem = make_problem([30], [90], mask_density=1.0)
     out, _ = run(backend, "prefix_prefill", problem, page(problem))
@@ -90,6 +193,13 @@ def test_fp8_queries_take_the_type_of_the_given_output(backend: Backend) -> None
     run(backend, "prefix_prefill", problem, page(problem), out=out)
     exact = problem.exact.out
     assert (out.cpu().double() - exact).abs().max() <= 4 * torch.finfo(torch.float16).eps * exact.abs().max()
+
+
+@pytest.mark.parametrize("cache_dtype", [torch.float16, torch.float32])
+def test_fp8_queries_give_the_type_of_the_cache(backend: Backend, cache_dtype: torch.dtype) -> None:
+    problem = make_problem([9], [20], dtype=torch.float16, cache_dtype=cache_dtype, q_dtype=FP8[0])
+    assert problem.dtype is cache_dtype
+    check_prefill(backend, problem, page(problem))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ def _on_the_backend(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_on_the_backend")
 @pytest.mark.parametrize(("code", "layout"), LAYOUTS)
 @pytest.mark.parametrize("window", [None, 7])
-def test_prefill(backend: Backend, code: int, layout: KVLayout, window: int | None) -> None:
+@pytest.mark.parametrize("causal", [True, False])
+def test_prefill(backend: Backend, code: int, layout: KVLayout, window: int | None, causal: bool) -> None:
+    """No key to the right is the causal mask, whether it is asked for or not."""
     problem = make_problem([9, 3], [40, 3], rules=Rules(window=window, softcap=20.0))
     paged = page(problem, layout)
     result = vendor_api.hg_prefix_prefill_varlen_fwd(
@@ -33,6 +35,7 @@ def test_prefill(backend: Backend, code: int, layout: KVLayout, window: int | No
         backend.adopt(problem.cu_seqlens_q),
         backend.adopt(paged.seq_lens),
         layout=code,
+        causal=causal,
         window_size=(-1 if window is None else window - 1, 0),
         softcap=20.0,
         return_softmax_lse=True,

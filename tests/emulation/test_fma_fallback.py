@@ -48,8 +48,16 @@ def test_decode_gives_the_same_answer(dtype: torch.dtype, heads: tuple[int, int]
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("softcap", [None, 20.0])
-def test_prefill_gives_the_same_answer(dtype: torch.dtype, softcap: float | None) -> None:
-    problem = make_problem([40, 3], [90, 33], head_size=128, dtype=dtype, rules=Rules(softcap=softcap))
+@pytest.mark.parametrize("stored", [None, torch.float8_e4m3fn])
+@pytest.mark.parametrize("partition_size", [None, 32])
+def test_prefill_gives_the_same_answer(
+    dtype: torch.dtype, softcap: float | None, stored: torch.dtype | None, partition_size: int | None
+) -> None:
+    scale = None if stored is None else 0.5
+    rules = Rules(softcap=softcap)
+    problem = make_problem(
+        [40, 3], [90, 33], head_size=128, dtype=dtype, cache_dtype=stored, k_scale=scale, rules=rules
+    )
     paged = page(problem)
     with native.emulated(without_matrix_unit()):
         out = ops.prefix_prefill(
@@ -60,6 +68,8 @@ def test_prefill_gives_the_same_answer(dtype: torch.dtype, softcap: float | None
             problem.cu_seqlens_q,
             paged.seq_lens,
             softcap=softcap,
+            k_scale=scale,
+            partition_size=partition_size,
         )
     assert isinstance(out, torch.Tensor)
     assert_output(out, problem)

@@ -15,7 +15,12 @@ _HALF = (torch.float16, torch.bfloat16)
 
 def _attention_is_native(q: torch.Tensor, k_cache: torch.Tensor, options: dict[str, object]) -> bool:
     out = options.get("out")
-    dtype = q.dtype if q.itemsize > 1 else out.dtype if isinstance(out, torch.Tensor) else torch.bfloat16
+    wide = [
+        tensor.dtype
+        for tensor in (q, out, k_cache)
+        if isinstance(tensor, torch.Tensor) and tensor.itemsize > 1
+    ]
+    dtype = wide[0] if wide else torch.bfloat16
     return dtype in _HALF and (k_cache.dtype == dtype or k_cache.itemsize == 1)
 
 

@@ -97,10 +97,10 @@ def cut_from_packed_rows(q: torch.Tensor, style: str) -> torch.Tensor:
 
 @st.composite
 def attention_calls(draw: st.DrawFn, operator: str, *, for_kernels: bool = False) -> Call:
-    """A legal call of `paged_decode` or `prefix_prefill`; `for_kernels` keeps to types that have kernels."""
-    decode = operator == "paged_decode"
-    layout = draw(st.sampled_from(list(KVLayout)))
-    block_size = draw(st.sampled_from(BLOCK_SIZES))
+    """A legal call of an attention operator; `for_kernels` keeps to types that have kernels."""
+    decode, ragged = operator == "paged_decode", operator == "ragged_prefill"
+    layout = KVLayout.BSHD if ragged else draw(st.sampled_from(list(KVLayout)))
+    block_size = 1 if ragged else draw(st.sampled_from(BLOCK_SIZES))
     heads_kv, group = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 3, 5, 8, 16, 17, 40]))
     sizes = [n for n in HEAD_SIZES if layout is not KVLayout.X_PACKED or n % 16 == 0]
     head_size = draw(st.sampled_from(sizes))

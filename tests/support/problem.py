@@ -68,8 +68,11 @@ class Problem:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Element type of the result: that of the queries, bfloat16 for fp8 ones."""
-        return self.q.dtype if self.q.itemsize > 1 else torch.bfloat16
+        """Element type of the result: that of the queries, for fp8 ones of the cache, or bfloat16."""
+        for tensor in (self.q, self.k[0]):
+            if tensor.itemsize > 1:
+                return tensor.dtype
+        return torch.bfloat16
 
     @property
     def kv_lens(self) -> list[int]:

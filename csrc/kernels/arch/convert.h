@@ -1,5 +1,6 @@
 // Conversions for which a chip has instructions: half to float and back, moves between halves of words,
-// powers of two. Without them (the host's code, and what a chip lacks) plain integer arithmetic does.
+// powers of two. Without them (the host's code, and what a chip or its compiler lacks) plain integer
+// arithmetic and the maths library do.
 #ifndef HYGON_BACKEND_CSRC_KERNELS_ARCH_CONVERT_H_
 #define HYGON_BACKEND_CSRC_KERNELS_ARCH_CONVERT_H_
 
@@ -68,9 +69,16 @@ __device__ __forceinline__ std::uint32_t Zip(std::uint32_t first, std::uint32_t 
 #endif
 }
 
+// Compilers of one chip's vendor may lack builtins that LLVM has.
+#if defined(__HIP_DEVICE_COMPILE__) && defined(__has_builtin)
+#if __has_builtin(__builtin_amdgcn_exp2f) && __has_builtin(__builtin_amdgcn_rcpf)
+#define HYGON_HAS_AMDGCN_MATHS 1
+#endif
+#endif
+
 // 2^x to about 2 ulp. Results below the smallest normal number may come out as 0.
 __device__ __forceinline__ float Exp2(float x) {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if defined(HYGON_HAS_AMDGCN_MATHS)
   return __builtin_amdgcn_exp2f(x);
 #elif defined(__CUDA_ARCH__)
   float value;
@@ -83,7 +91,7 @@ __device__ __forceinline__ float Exp2(float x) {
 
 // 1 / x to about 1 ulp; 0 for infinity.
 __device__ __forceinline__ float Reciprocal(float x) {
-#if defined(__HIP_DEVICE_COMPILE__)
+#if defined(HYGON_HAS_AMDGCN_MATHS)
   return __builtin_amdgcn_rcpf(x);
 #elif defined(__CUDA_ARCH__)
   float value;

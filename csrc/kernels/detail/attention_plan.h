@@ -13,13 +13,21 @@
 namespace hygon_backend {
 
 // Elements that the vector path loads at once, of keys and queries; of values at most as many.
-constexpr int kRun = 8;
+constexpr int kVectorRun = 8;
 // Bound on what small partitions of many keys may ask for.
 constexpr std::size_t kLargestWorkspace = std::size_t{1} << 30;
 
+// Of words, which a 64-bit entry has two of: an int counts up to the next column.
 constexpr std::int64_t kLargestColumnStride = 1 << 29;
 
 inline int CeilDivide(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
+
+// Keys that the block table has room for; positions have 31 bits.
+inline std::int64_t MostKeys(const AttentionParams& p) {
+  constexpr std::int64_t kLargestPosition = 0x7fffffff;
+  const std::int64_t keys = static_cast<std::int64_t>(p.max_blocks) * p.block_size;
+  return keys < kLargestPosition ? keys : kLargestPosition;
+}
 
 inline bool IsFloat8(ElementType type) {
   return type == ElementType::kFloat8E4M3 || type == ElementType::kFloat8E5M2;
@@ -31,15 +39,15 @@ inline bool IsHalf(ElementType type) {
 
 // Whether runs of 8 (keys, queries) or up to 8 (values) dims can each be one aligned load.
 inline bool CanVectorise(const AttentionParams& p) {
-  const std::size_t cache_bytes = kRun * ElementBytes(p.cache_type);
+  const std::size_t cache_bytes = kVectorRun * ElementBytes(p.cache_type);
   bool fits = p.k_dim_stride == 1 && p.v_dim_stride == 1 && p.k_pack >= p.head_size;
   for (const std::int64_t step : {p.q_token_stride, p.q_head_stride, p.k_block_stride, p.k_token_stride,
                                   p.k_head_stride, p.v_block_stride, p.v_token_stride, p.v_head_stride,
                                   std::int64_t{p.head_size}, std::int64_t{p.head_size_v}}) {
-    fits = fits && step % kRun == 0;
+    fits = fits && step % kVectorRun == 0;
   }
-  return fits && IsAligned(p.q, kRun * ElementBytes(p.query_type)) && IsAligned(p.k_cache, cache_bytes) &&
-         IsAligned(p.v_cache, cache_bytes);
+  return fits && IsAligned(p.q, kVectorRun * ElementBytes(p.query_type)) &&
+         IsAligned(p.k_cache, cache_bytes) && IsAligned(p.v_cache, cache_bytes);
 }
 
 // Whether an index times a stride of the caches is a product of 32-bit numbers.
@@ -61,8 +69,8 @@ inline void CheckAttention(const char* name, const AttentionParams& p, ElementTy
       p.head_size >= 1 && p.head_size <= kMaxHeadSize && p.head_size_v >= 1 && p.head_size_v <= kMaxHeadSize,
       name, ": head sizes are ", p.head_size, " and ", p.head_size_v, ", but must be 1 to ", kMaxHeadSize);
   Require(p.block_size >= 1, name, ": block_size is ", p.block_size, ", but must be at least 1");
-  Require(p.k_pack >= p.head_size || (p.k_pack > 0 && p.k_pack % kRun == 0), name, ": keys are packed by ",
-          p.k_pack, ", but must be by a multiple of ", kRun);
+  Require(p.k_pack >= p.head_size || (p.k_pack > 0 && p.k_pack % kVectorRun == 0), name,
+          ": keys are packed by ", p.k_pack, ", but must be by a multiple of ", kVectorRun);
   Require(IsHalf(compute_type), name, ": the type to compute in is ", static_cast<int>(compute_type),
           ", but must be half or bfloat16");
   Require(p.query_type == compute_type || IsFloat8(p.query_type), name, ": query_type is ",

@@ -60,9 +60,9 @@ class KvStager {
     // More threads than chunks: some have nothing to do.
     if (row_ < kKeys) {
       if (cursor_.AllLive() && params_.head_size == kHeadSize && params_.head_size_v == kHeadSize) {
-        Fetch<true>(keys, values);
+        FetchRows<true>(keys, values);
       } else {
-        Fetch<false>(keys, values);
+        FetchRows<false>(keys, values);
       }
     }
     cursor_.Advance();
@@ -91,7 +91,8 @@ class KvStager {
 
  private:
   template <bool kAllLive>
-  __device__ __forceinline__ void Fetch(const LdsTile<kHeadSize>& keys, const LdsTile<kHeadSize>& values) {
+  __device__ __forceinline__ void FetchRows(const LdsTile<kHeadSize>& keys,
+                                            const LdsTile<kHeadSize>& values) {
     cursor_.ForEachRow([&](int n, const KvOffset& offset) {
       const bool live = kAllLive || cursor_.IsLive(n);
 #pragma unroll

@@ -51,16 +51,8 @@ void LaunchHeadSize(const PagedDecodeParams& params, const DecodeLaunch& launch)
 
 template <class T, class Stored>
 void LaunchPagedDecode(const PagedDecodeParams& params, const DecodeLaunch& launch) {
-  const int size = params.head_size > params.head_size_v ? params.head_size : params.head_size_v;
-  if (size <= 64) {
-    detail::LaunchHeadSize<T, Stored, 64>(params, launch);
-  } else if (size <= 128) {
-    detail::LaunchHeadSize<T, Stored, 128>(params, launch);
-  } else if (size <= 192) {
-    detail::LaunchHeadSize<T, Stored, 192>(params, launch);
-  } else {
-    detail::LaunchHeadSize<T, Stored, 256>(params, launch);
-  }
+  LaunchAtHeadSize(LargerHeadSize(params),
+                   [&](auto head_size) { detail::LaunchHeadSize<T, Stored, head_size>(params, launch); });
 }
 
 }  // namespace hygon_backend

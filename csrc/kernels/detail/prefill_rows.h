@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "arch/prefill_tiling.h"
+#include "head_shape.h"
 #include "key_range.h"
 #include "page_table.h"
 #include "prefix_prefill.h"
@@ -35,20 +36,20 @@ class PrefillRows {
   __device__ __forceinline__ explicit PrefillRows(const PrefixPrefillParams& params)
       : params_(params),
         group_(params.num_heads / params.num_kv_heads),
-        tiling_(TilingOf(params.head_size > params.head_size_v ? params.head_size : params.head_size_v)) {}
+        tiling_(TilingOf(KernelHeadSize(LargerHeadSize(params)))) {}
 
   __device__ __forceinline__ int group() const { return group_; }
 
   // Sequence of a block and the block's first row in it, which may be past the sequence's last.
   __device__ __forceinline__ PrefillSequence OfBlock(int block, int& first_row) const {
     const int seq = Search([&](int s) { return FirstBlock(s) <= block; });
-    first_row = (block - FirstBlock(seq)) * tiling_.block_rows;
+    first_row = (block - FirstBlock(seq)) * tiling_.block_rows();
     return Sequence(seq);
   }
 
   // The keys that rows from `first_row` on, a block of them, see.
   __device__ __forceinline__ KeyRange Keys(const PrefillSequence& seq, int first_row) const {
-    const int last_row = first_row + tiling_.block_rows - 1;
+    const int last_row = first_row + tiling_.block_rows() - 1;
     const int last_token = last_row / group_ < seq.q_len ? last_row / group_ : seq.q_len - 1;
     int end = seq.kv_len;
     if (params_.causal && params_.custom_mask == nullptr) end = seq.PositionOf(last_token) + 1;
@@ -73,7 +74,7 @@ class PrefillRows {
     const int token = static_cast<int>(row / params_.num_heads);
     const PrefillSequence seq = Sequence(Search([&](int s) { return Offset(s) <= token; }));
     const int packed = (token - seq.first_token) * group_ + static_cast<int>(row % group_);
-    return Keys(seq, packed / tiling_.block_rows * tiling_.block_rows).Count();
+    return Keys(seq, packed / tiling_.block_rows() * tiling_.block_rows()).Count();
   }
 
   // Offset of the sequence's first page id in the block table.
@@ -121,7 +122,7 @@ class PrefillRows {
   }
 
   __device__ __forceinline__ int FirstBlock(int seq) const {
-    return static_cast<int>(static_cast<std::int64_t>(Offset(seq)) * group_ / tiling_.block_rows) + seq;
+    return static_cast<int>(static_cast<std::int64_t>(Offset(seq)) * group_ >> tiling_.block_rows_log2) + seq;
   }
 
   const PrefixPrefillParams& params_;

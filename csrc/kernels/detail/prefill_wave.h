@@ -31,6 +31,7 @@ class PrefillWave {
   static constexpr int kKeyRun = HeadShape<kHeadSize>::kKeyRun;
   static constexpr int kKeyTiles = kKeys / kTile;
   static constexpr int kStagedSteps = TilingOf(kHeadSize).staged_steps;
+  static constexpr float kSmallestFactor = 1.17549435e-38F;
   using Values = ValueTiles<kHeadSize, Unit>;
   static constexpr int kValueTiles = Values::kGroups * Values::kGroup;
 
@@ -132,15 +133,15 @@ class PrefillWave {
     // The rectangle in front of all rows needs no mask.
     if (start < all_see_from_ || start + kKeys - 1 > all_see_to_) Mask(scores, start);
     // Where nothing but a factor lies between scores and logits, the softmax applies it: to queries of either
-    // sign, see LoadQueries.
-    const float factor = kGeneral ? 1.0F : fabsf(logit_of_.factor());
+    // sign, see LoadQueries. A factor of 0 would make a NaN of -inf.
+    const float factor = kGeneral ? 1.0F : fmaxf(fabsf(logit_of_.factor()), kSmallestFactor);
     float rescale[kRowTiles][kIndices];
     bool changed = false;
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
       softmax_[m].template Add<Unit>(scores[m], factor, rescale[m]);
 #pragma unroll
-      for (const float factor : rescale[m]) changed = changed || factor != 1.0F;
+      for (const float shrink : rescale[m]) changed = changed || shrink != 1.0F;
     }
     // After the first stages most rows have met their largest logit.
     if (AnyLane(changed)) {

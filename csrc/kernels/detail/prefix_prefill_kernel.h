@@ -34,16 +34,17 @@ constexpr int kPrefillThreads = kPrefillWaves * kWaveWidth;
 template <class T, class Stored, int kHeadSize, bool kGeneral, class Unit>
 struct PrefillBlock {
   static constexpr PrefillTiling kTiling = TilingOf(kHeadSize);
-  static constexpr int kWaveRows = kTiling.block_rows / kPrefillWaves;
+  static constexpr int kWaveRows = kTiling.block_rows() / kPrefillWaves;
   using Stager = KvStager<T, Stored, kHeadSize, kTiling.stage_keys, kPrefillThreads>;
   using Wave = PrefillWave<T, kHeadSize, kWaveRows / kTile, kGeneral, Unit>;
 
   static constexpr int kStageChunks = 4 * Stager::kStageChunks;
-  static constexpr int kWaveChunks = Wave::kStagedOperands * static_cast<int>(sizeof(Operand) / 8) / 2;
+  static constexpr int kWaveChunks =
+      Wave::kStagedOperands * static_cast<int>(sizeof(Operand)) / static_cast<int>(sizeof(Words<4>));
   static constexpr int kLdsChunks = kStageChunks + kPrefillWaves * kWaveChunks;
   static constexpr int kLdsBytes = kLdsChunks * static_cast<int>(sizeof(Words<4>));
   // Results leave through where the stages were.
-  static_assert(kTiling.block_rows * LdsTile<kHeadSize>::kChunks <= kStageChunks);
+  static_assert(kTiling.block_rows() * LdsTile<kHeadSize>::kChunks <= kStageChunks);
 };
 
 template <class T, class Stored, int kHeadSize, bool kGeneral, class Unit>
@@ -143,7 +144,7 @@ __global__ HYGON_MATRIX_LAUNCH_BOUNDS(kPrefillThreads) void PrefixPrefillKernel(
   });
   __syncthreads();
   const int rows_left = num_rows - first_row;
-  const int num_results = (rows_left < kTiling.block_rows ? rows_left : kTiling.block_rows) * kChunks;
+  const int num_results = (rows_left < kTiling.block_rows() ? rows_left : kTiling.block_rows()) * kChunks;
 #pragma unroll 1
   for (int item = static_cast<int>(threadIdx.x); item < num_results; item += kPrefillThreads) {
     const int row = item / kChunks;

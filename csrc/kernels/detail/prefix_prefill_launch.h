@@ -34,9 +34,8 @@ void LaunchPrefillRules(const PrefixPrefillParams& params, dim3 grid, hipStream_
 
 template <class T, class Stored, int kHeadSize>
 void LaunchPrefillShape(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream) {
-  // A scale of 0 would make a NaN of what the mask leaves out.
-  const bool general = params.softcap != 0.0F || params.alibi_slopes != nullptr ||
-                       params.custom_mask != nullptr || params.scale == 0.0F;
+  const bool general =
+      params.softcap != 0.0F || params.alibi_slopes != nullptr || params.custom_mask != nullptr;
   if constexpr (std::is_same_v<Stored, AnyStored>) {
     LaunchPrefillRules<T, Stored, kHeadSize, true>(params, grid, stream);
   } else if (general) {
@@ -50,16 +49,9 @@ void LaunchPrefillShape(const PrefixPrefillParams& params, dim3 grid, hipStream_
 
 template <class T, class Stored>
 void LaunchPrefixPrefill(const PrefixPrefillParams& params, dim3 grid, hipStream_t stream) {
-  const int size = params.head_size > params.head_size_v ? params.head_size : params.head_size_v;
-  if (size <= 64) {
-    detail::LaunchPrefillShape<T, Stored, 64>(params, grid, stream);
-  } else if (size <= 128) {
-    detail::LaunchPrefillShape<T, Stored, 128>(params, grid, stream);
-  } else if (size <= 192) {
-    detail::LaunchPrefillShape<T, Stored, 192>(params, grid, stream);
-  } else {
-    detail::LaunchPrefillShape<T, Stored, 256>(params, grid, stream);
-  }
+  LaunchAtHeadSize(LargerHeadSize(params), [&](auto head_size) {
+    detail::LaunchPrefillShape<T, Stored, head_size>(params, grid, stream);
+  });
 }
 
 }  // namespace hygon_backend

@@ -29,6 +29,9 @@ namespace hygon_backend {
 template <class Kernel>
 unsigned LargeSharedBytes([[maybe_unused]] Kernel* kernel, [[maybe_unused]] int bytes) {
 #if defined(__CUDACC__)
+  // What any launch may ask for.
+  constexpr int kUnasked = 48 * 1024;
+  if (bytes <= kUnasked) return static_cast<unsigned>(bytes);
   CheckHip(hipFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                hipFuncAttributeMaxDynamicSharedMemorySize, bytes),
            "hipFuncSetAttribute");
