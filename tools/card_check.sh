@@ -43,7 +43,7 @@ pytest=("$python" -m pytest -q -p no:cacheprovider --timeout 500)
 start cases "${pytest[@]}" -n 6 -m "not full" -k "cuda and not differential" tests/cases --junitxml "$out/cases.xml"
 start graphs "${pytest[@]}" tests/device --junitxml "$out/graphs.xml"
 for draw in $(seq "${DRAWS:-3}"); do
-  for operator in decode prefill write; do
+  for operator in decode prefix_prefill ragged_prefill write; do
     name=drawn_${operator}_$draw
     start "$name" "${pytest[@]}" -m full -k "cuda and ${operator}_full" --hypothesis-seed "$draw" \
       tests/cases/test_differential.py --junitxml "$out/$name.xml"

@@ -54,7 +54,7 @@ def test_decode(backend: Backend, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-def test_prefill(backend: Backend, data: st.DataObject) -> None:
+def test_prefix_prefill(backend: Backend, data: st.DataObject) -> None:
     draw_and_check(backend, "prefix_prefill", data)
 
 
@@ -78,7 +78,7 @@ def test_decode_full(backend: Backend, data: st.DataObject) -> None:
 @pytest.mark.full
 @many
 @given(data=st.data())
-def test_prefill_full(backend: Backend, data: st.DataObject) -> None:
+def test_prefix_prefill_full(backend: Backend, data: st.DataObject) -> None:
     draw_and_check(backend, "prefix_prefill", data)
 
 

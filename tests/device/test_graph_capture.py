@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from support.check import assert_lse, assert_output
-from support.paging import page
-from support.problem import Problem, make_problem
+from support.paging import page, ragged_indices
+from support.problem import Problem, cu_seqlens, make_problem
 
 from hygon_backend import counters, ops
 
@@ -130,3 +130,57 @@ def test_a_captured_prefill_serves_other_lengths_and_offsets(partition_size: int
         assert_lse(lse[:rows].cpu(), problem)
         assert bool((out[rows:] == 0).all())
         assert bool(torch.isneginf(lse[rows:]).all())
+
+
+def test_a_captured_ragged_prefill_reads_masks_and_scales_anew() -> None:
+    """Slots, offsets, mask and scales lie in buffers that are refilled before each replay."""
+    tokens, seqs, slots, mask_bytes = 128, 3, 6000, 1 << 18
+
+    def on_card(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=dtype, device="cuda")
+
+    q, out = (on_card(tokens, 4, 64, dtype=torch.bfloat16) for _ in range(2))
+    k_buffer, v_buffer = (on_card(slots, 2, 64, dtype=torch.float8_e4m3fn) for _ in range(2))
+    qo_indptr, kv_indptr, mask_indptr = (on_card(seqs + 1, dtype=torch.int32) for _ in range(3))
+    kv_indices, mask = on_card(slots, dtype=torch.int64), on_card(mask_bytes, dtype=torch.bool)
+    k_scale, v_scale = on_card(2, dtype=torch.float32), on_card(1, dtype=torch.float32)
+
+    def call() -> None:
+        ops.ragged_prefill(
+            q, k_buffer, v_buffer, qo_indptr, kv_indptr, kv_indices, k_scale=k_scale, v_scale=v_scale,
+            custom_mask=mask, mask_indptr=mask_indptr, out=out,
+        )  # fmt: skip
+
+    call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    for q_lens, kv_lens in (([128], [1500]), ([4, 0, 7], [700, 9, 7]), ([60, 1, 60], [1000, 1200, 64])):
+        count, rows, keys = len(q_lens), sum(q_lens), sum(kv_lens)
+        scales = {"k_scale": torch.rand(2) + 0.5, "v_scale": torch.rand(1) + 0.5}
+        problem = make_problem(
+            q_lens, kv_lens, dtype=torch.bfloat16, cache_dtype=torch.float8_e4m3fn, mask_density=0.5, **scales
+        )
+        paged = page(problem, block_size=1)
+        used = paged.k_cache.shape[0]
+        k_buffer[:used].view(torch.uint8).copy_(paged.k_cache[:, 0].view(torch.uint8))
+        v_buffer[:used].view(torch.uint8).copy_(paged.v_cache[:, 0].view(torch.uint8))
+        kv_indices.fill_(-1)
+        kv_indices[:keys].copy_(ragged_indices(paged)[:keys])
+        assert problem.masks is not None
+        ends = cu_seqlens([item.numel() for item in problem.masks])
+        mask[: int(ends[-1])].copy_(torch.cat([item.flatten() for item in problem.masks]))
+        for buffer, values in (
+            (qo_indptr, problem.cu_seqlens_q),
+            (kv_indptr, cu_seqlens(kv_lens)),
+            (mask_indptr, ends),
+        ):
+            buffer.fill_(values[-1])
+            buffer[: count + 1].copy_(values)
+        k_scale.copy_(scales["k_scale"])
+        v_scale.copy_(scales["v_scale"])
+        q[:rows].copy_(problem.q)
+        out.fill_(float("nan"))
+        graph.replay()
+        assert_output(out[:rows].cpu(), problem)
+        assert bool((out[rows:] == 0).all())
