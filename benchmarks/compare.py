@@ -13,8 +13,8 @@ from benchmarks.results import Row
 from benchmarks.timing import Timer
 
 _TOLERANCE = 0.02
-"""Of the largest expected value: several times what bfloat16 weights and outputs cost, and under what a missed
-partition would. It tells whether all do the same work; that each key counts is the tests' matter."""
+"""Of the largest expected value: several times what bfloat16 weights and outputs cost, and under what a
+missed partition would. It tells whether all do the same work; that each key counts is the tests' matter."""
 
 
 class Checked(Protocol):

@@ -15,11 +15,11 @@ from benchmarks.peers.base import PeerOf, PeerUnavailableError, require_card
 from benchmarks.prefill_problem import PrefillProblem
 from benchmarks.problem import DTYPE
 from hygon_backend import dispatch, ops
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.prefill_call import PagedTable, PrefillCall
+from hygon_backend.calls.score_rules import ScoreRules
 from hygon_backend.kv_layout import KVLayout
 from hygon_backend.native_path import prefix_prefill as native_prefix_prefill
-from hygon_backend.torch_path.gather import PagedCache
-from hygon_backend.torch_path.prefill_call import PagedTable, PrefillCall
-from hygon_backend.torch_path.scores import ScoreRules
 
 PrefillPeer = PeerOf[PrefillProblem]
 

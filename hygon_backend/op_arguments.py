@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from hygon_backend import validation
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.scale import Scale
+from hygon_backend.calls.score_rules import ScoreRules
 from hygon_backend.kv_layout import CacheGeometry, KVLayout, parse_layout
-from hygon_backend.torch_path.gather import PagedCache
-from hygon_backend.torch_path.scales import Scale
-from hygon_backend.torch_path.scores import ScoreRules
 
 
 def open_cache(

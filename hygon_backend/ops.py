@@ -14,6 +14,8 @@ from __future__ import annotations
 import torch
 
 from hygon_backend import dispatch, op_arguments, validation
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.scale import Scale
 from hygon_backend.errors import reject
 from hygon_backend.kv_layout import KVLayout, parse_layout
 from hygon_backend.native_path import copy_blocks as native_copy_blocks
@@ -23,8 +25,6 @@ from hygon_backend.native_path import paged_decode as native_paged_decode
 from hygon_backend.native_path import write_kv as native_write_kv
 from hygon_backend.prefill import prefix_prefill, ragged_prefill
 from hygon_backend.torch_path import attention, kv_cache
-from hygon_backend.torch_path.gather import PagedCache
-from hygon_backend.torch_path.scales import Scale
 from hygon_backend.torch_path.scores import combine
 
 __all__ = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from hygon_backend import dispatch, op_arguments, validation
+from hygon_backend.calls.prefill_call import CustomMask, PagedTable, PrefillCall, RaggedTable
+from hygon_backend.calls.scale import FP8_DTYPES, Scale
 from hygon_backend.errors import InvalidArgumentError, reject
 from hygon_backend.kv_layout import KVLayout
 from hygon_backend.native_path import prefix_prefill as native_prefix_prefill
 from hygon_backend.torch_path import attention
-from hygon_backend.torch_path.prefill_call import CustomMask, PagedTable, PrefillCall, RaggedTable
-from hygon_backend.torch_path.scales import FP8_DTYPES, Scale
 
 _QUERY_DTYPES = (*validation.QUERY_DTYPES, *FP8_DTYPES)
 

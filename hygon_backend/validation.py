@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 import torch
 
+from hygon_backend.calls.scale import FP8_DTYPES, Scale
 from hygon_backend.errors import InvalidArgumentError, reject
 from hygon_backend.kv_layout import CacheGeometry, KVLayout, geometry
-from hygon_backend.torch_path.scales import FP8_DTYPES, Scale
 
 _SMALLEST = torch.finfo(torch.float32).tiny
 _LARGEST = 1e38

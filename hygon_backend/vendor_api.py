@@ -14,8 +14,8 @@ from __future__ import annotations
 import torch
 
 from hygon_backend import ops
+from hygon_backend.calls.scale import Scale
 from hygon_backend.errors import reject
-from hygon_backend.torch_path.scales import Scale
 
 
 def hg_prefix_prefill_varlen_fwd(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.score_rules import ScoreRules
 from hygon_backend.kv_layout import token_major_view
 from hygon_backend.native_path.common import ELEMENT_TYPES, Struct, cache_strides, set_scale
-from hygon_backend.torch_path.gather import PagedCache
-from hygon_backend.torch_path.scores import ScoreRules
 
 _LARGEST_WINDOW = 1 << 30
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from hygon_backend.calls.scale import Scale
 from hygon_backend.kv_layout import KVLayout, Part, token_major_view
-from hygon_backend.torch_path.scales import Scale
 
 Struct = Any
 """A params struct of the extension module, whose fields are known to the module alone."""

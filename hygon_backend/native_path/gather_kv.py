@@ -6,10 +6,10 @@ from types import ModuleType
 
 import torch
 
+from hygon_backend.calls.paged_cache import PagedCache
 from hygon_backend.kv_layout import CacheGeometry
 from hygon_backend.native_path.common import ELEMENT_TYPES, call_stream, set_index
 from hygon_backend.native_path.kv_part import set_part
-from hygon_backend.torch_path.gather import PagedCache
 
 
 def supports(cache: PagedCache, dtype: torch.dtype) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from hygon_backend.calls.scale import Scale
 from hygon_backend.kv_layout import KVLayout, Part
 from hygon_backend.native_path.common import Struct, cache_strides, set_scale
-from hygon_backend.torch_path.scales import Scale
 
 
 def set_part(

@@ -7,6 +7,9 @@ from types import ModuleType
 
 import torch
 
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.scale import FP8_DTYPES
+from hygon_backend.calls.score_rules import ScoreRules
 from hygon_backend.native_path.attention_params import (
     set_cache,
     set_queries,
@@ -15,9 +18,6 @@ from hygon_backend.native_path.attention_params import (
     set_workspace,
 )
 from hygon_backend.native_path.common import LARGEST_PARTITION, call_stream, set_index
-from hygon_backend.torch_path.gather import PagedCache
-from hygon_backend.torch_path.scales import FP8_DTYPES
-from hygon_backend.torch_path.scores import ScoreRules
 
 _log = logging.getLogger(__name__)
 

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import torch
 
+from hygon_backend.calls.prefill_call import PrefillCall, RaggedTable
+from hygon_backend.calls.scale import FP8_DTYPES
 from hygon_backend.native_path.attention_params import (
     set_cache,
     set_queries,
@@ -22,8 +24,6 @@ from hygon_backend.native_path.common import (
     set_index,
     set_scale,
 )
-from hygon_backend.torch_path.prefill_call import PrefillCall, RaggedTable
-from hygon_backend.torch_path.scales import FP8_DTYPES
 
 _log = logging.getLogger(__name__)
 

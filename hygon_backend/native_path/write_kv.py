@@ -6,10 +6,10 @@ from types import ModuleType
 
 import torch
 
+from hygon_backend.calls.scale import Scale
 from hygon_backend.kv_layout import KVLayout
 from hygon_backend.native_path.common import ELEMENT_TYPES, call_stream, set_index
 from hygon_backend.native_path.kv_part import set_part
-from hygon_backend.torch_path.scales import Scale
 
 
 def supports(k: torch.Tensor, k_cache: torch.Tensor) -> bool:

@@ -7,15 +7,11 @@ from dataclasses import replace
 
 import torch
 
-from hygon_backend.torch_path.gather import DenseKV, PagedCache, gather_dense
-from hygon_backend.torch_path.prefill_call import PrefillCall, RaggedTable
-from hygon_backend.torch_path.scores import (
-    ScoreRules,
-    attend_explicit,
-    attend_fused,
-    first_visible,
-    visibility,
-)
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.prefill_call import PrefillCall, RaggedTable
+from hygon_backend.calls.score_rules import ScoreRules
+from hygon_backend.torch_path.gather import DenseKV, gather_dense
+from hygon_backend.torch_path.scores import attend_explicit, attend_fused, first_visible, visibility
 
 _GATHER_BYTES = 64 << 20
 """Bound on the gathered keys and values of one decode group; a longer sequence is a group of its own."""

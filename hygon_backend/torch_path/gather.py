@@ -6,20 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.scale import Scale
 from hygon_backend.kv_layout import KVLayout, Part, token_major_view
-from hygon_backend.torch_path.scales import Scale, dequantise
-
-
-@dataclass(frozen=True)
-class PagedCache:
-    """A cache pair with what is needed to read it."""
-
-    k_cache: torch.Tensor
-    v_cache: torch.Tensor
-    layout: KVLayout
-    block_size: int
-    k_scale: Scale
-    v_scale: Scale
+from hygon_backend.torch_path.scales import dequantise
 
 
 @dataclass(frozen=True)

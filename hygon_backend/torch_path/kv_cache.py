@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.scale import Scale
 from hygon_backend.kv_layout import CacheGeometry, KVLayout, Part, token_major_view
-from hygon_backend.torch_path.gather import PagedCache, gather_dense
-from hygon_backend.torch_path.scales import Scale, quantise
+from hygon_backend.torch_path.gather import gather_dense
+from hygon_backend.torch_path.scales import quantise
 
 
 def write_kv(

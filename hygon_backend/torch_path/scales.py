@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import torch
 
-Scale = float | torch.Tensor | None
-
-FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
+from hygon_backend.calls.scale import FP8_DTYPES, Scale
 
 
 def per_head_factor(scale: Scale, num_heads: int, device: torch.device) -> torch.Tensor | float | None:

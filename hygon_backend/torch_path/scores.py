@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (the name everyone uses)
 
+from hygon_backend.calls.score_rules import ScoreRules
 from hygon_backend.torch_path.gather import DenseKV
 
 _LOGIT_ELEMENTS = 1 << 24
@@ -15,26 +15,6 @@ _LOGIT_ELEMENTS = 1 << 24
 
 _MIN_PARTITION = 128
 """Smallest partition the explicit path chooses by itself, in keys."""
-
-
-@dataclass(frozen=True)
-class ScoreRules:
-    """How a logit is made from a dot product; see `hygon_backend.reference` for the definitions.
-
-    `sinks` and `alibi_slopes` are `[Hq]` tensors or None, `softcap` is None where there is none.
-    """
-
-    scale: float
-    causal: bool
-    window: int | None
-    softcap: float | None
-    sinks: torch.Tensor | None
-    alibi_slopes: torch.Tensor | None
-
-    @property
-    def fused_kernel_suffices(self) -> bool:
-        """Whether torch's fused attention can apply these rules (it knows masks and a scale only)."""
-        return self.softcap is None and self.sinks is None and self.alibi_slopes is None
 
 
 def first_visible(position: int, window: int | None) -> int:

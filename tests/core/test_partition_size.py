@@ -7,9 +7,9 @@ import torch
 from support.calls import CALLS
 
 from hygon_backend import ops
+from hygon_backend.calls.prefill_call import PrefillCall
 from hygon_backend.errors import InvalidArgumentError
 from hygon_backend.torch_path import attention
-from hygon_backend.torch_path.prefill_call import PrefillCall
 from hygon_backend.validation import PARTITION_VARIABLE, partition_size
 
 OPERATORS = ["paged_decode", "prefix_prefill"]

@@ -9,9 +9,10 @@ from support.check import assert_output, run
 from support.paging import page
 from support.problem import make_problem
 
+from hygon_backend.calls.score_rules import ScoreRules
 from hygon_backend.torch_path import attention, kv_cache, scores
 from hygon_backend.torch_path.gather import DenseKV
-from hygon_backend.torch_path.scores import ScoreRules, attend_fused, visibility
+from hygon_backend.torch_path.scores import attend_fused, visibility
 
 TORCH = BACKENDS["torch"]
 

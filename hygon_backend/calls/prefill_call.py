@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from hygon_backend.torch_path.gather import PagedCache
-from hygon_backend.torch_path.scales import Scale
-from hygon_backend.torch_path.scores import ScoreRules
+from hygon_backend.calls.paged_cache import PagedCache
+from hygon_backend.calls.scale import Scale
+from hygon_backend.calls.score_rules import ScoreRules
 
 
 @dataclass(frozen=True)
