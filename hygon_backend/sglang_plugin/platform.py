@@ -1,0 +1,50 @@
+"""The SGLang platform for machines without a card: stock SGLang on the CPU, our attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from sglang.srt.platforms.cpu import CpuDeviceMixin
+from sglang.srt.platforms.device_mixin import PlatformEnum
+from sglang.srt.platforms.interface import PlatformCapabilities, SRTPlatform
+
+from hygon_backend.sglang_plugin.registration import BACKEND_NAME, require_registered
+
+if TYPE_CHECKING:
+    from sglang.srt.server_args import ServerArgs
+
+
+class HygonCpuPlatform(CpuDeviceMixin, SRTPlatform):
+    """Runs SGLang on the CPU without sgl-kernel: SGLang takes its PyTorch forms everywhere.
+
+    Registered as an out-of-tree platform, since the in-tree CPU platform asks for the CPU build of
+    sgl-kernel.
+    """
+
+    _enum = PlatformEnum.OOT
+    device_name = "hygon_cpu"
+    device_type = "cpu"
+    capabilities = PlatformCapabilities(supports_triton=False)
+
+    def get_default_attention_backend(self) -> str:
+        """Name of our backend."""
+        return BACKEND_NAME
+
+    def get_group_coordinator_device(self, local_rank: int) -> torch.device:
+        """The CPU, whatever the rank."""
+        return torch.device("cpu")
+
+    def supports_speculative_algorithm(self, algorithm: str) -> bool:
+        """Whether `algorithm` runs here."""
+        return False
+
+    def apply_server_args_defaults(self, server_args: ServerArgs) -> None:
+        """Chooses what this platform needs."""
+        require_registered()
+        if server_args.sampling_backend is None:
+            server_args.sampling_backend = "pytorch"
+
+    def init_backend(self) -> None:
+        """Called in every worker before a model is made."""
+        require_registered()
