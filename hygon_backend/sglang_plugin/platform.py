@@ -31,6 +31,10 @@ class HygonCpuPlatform(CpuDeviceMixin, SRTPlatform):
         """Name of our backend."""
         return BACKEND_NAME
 
+    def get_device(self, device_id: int = 0) -> str:
+        """SGLang's default for --device, which it treats as text."""
+        return "cpu"
+
     def get_group_coordinator_device(self, local_rank: int) -> torch.device:
         """The CPU, whatever the rank."""
         return torch.device("cpu")
