@@ -70,7 +70,9 @@ class GraphState:
         """
         size, mode = batch.batch_size, batch.forward_mode
         if size > self._seq_lens.shape[0]:
-            raise reject("the batch size", size, f"at most {self._seq_lens.shape[0]}, the largest captured one")
+            raise reject(
+                "the batch size", size, f"at most {self._seq_lens.shape[0]}, the largest captured one"
+            )
         result = HygonMetadata(block_table=self._block_table[:size], seq_lens=self._seq_lens[:size])
         if self._window_block_table is not None and self._window_slots is not None:
             result.window_block_table = self._window_block_table[:size]

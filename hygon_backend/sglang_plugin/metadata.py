@@ -55,7 +55,9 @@ def build(batch: ForwardBatch, pools: PagePools) -> HygonMetadata:
     if mode.is_decode_or_idle() or mode.is_target_verify():
         seq_lens = batch.seq_lens + draft_tokens
     elif mode.is_dllm_extend():
-        raise UnsupportedError("diffusion language models need bidirectional attention, which is not supported")
+        raise UnsupportedError(
+            "diffusion language models need bidirectional attention, which is not supported"
+        )
     else:
         seq_lens = batch.extend_prefix_lens + batch.extend_seq_lens
     longest = None
@@ -72,7 +74,9 @@ def build(batch: ForwardBatch, pools: PagePools) -> HygonMetadata:
         metadata.cu_seqlens_q = verify_mask.uniform_offsets(seq_lens, draft_tokens)
         mask = batch.spec_info.custom_mask
         if mask is not None:
-            metadata.custom_mask, metadata.mask_indptr = verify_mask.to_dense(mask, batch.seq_lens, draft_tokens)
+            metadata.custom_mask, metadata.mask_indptr = verify_mask.to_dense(
+                mask, batch.seq_lens, draft_tokens
+            )
     elif not mode.is_decode_or_idle():
         metadata.cu_seqlens_q = offsets(batch.extend_seq_lens)
         if batch.extend_prefix_lens_cpu is not None:

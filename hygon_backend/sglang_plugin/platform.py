@@ -9,10 +9,13 @@ from sglang.srt.platforms.cpu import CpuDeviceMixin
 from sglang.srt.platforms.device_mixin import PlatformEnum
 from sglang.srt.platforms.interface import PlatformCapabilities, SRTPlatform
 
+from hygon_backend.sglang_plugin.options import check_options, speculation_is_possible
 from hygon_backend.sglang_plugin.registration import BACKEND_NAME, require_registered
 
 if TYPE_CHECKING:
     from sglang.srt.server_args import ServerArgs
+
+SGLANG_CPU_DEFAULT = "intel_amx"
 
 
 class HygonCpuPlatform(CpuDeviceMixin, SRTPlatform):
@@ -40,14 +43,22 @@ class HygonCpuPlatform(CpuDeviceMixin, SRTPlatform):
         return torch.device("cpu")
 
     def supports_speculative_algorithm(self, algorithm: str) -> bool:
-        """Whether `algorithm` runs here."""
-        return False
+        """Only with sgl-kernel: SGLang's tree kernels have no PyTorch form."""
+        return speculation_is_possible()
 
     def apply_server_args_defaults(self, server_args: ServerArgs) -> None:
-        """Chooses what this platform needs."""
+        """Chooses what the user left open and refuses what this platform cannot do.
+
+        SGLang has put its own default for a CPU in by then, one for Intel's matrix unit that needs
+        sgl-kernel and would be replaced by PyTorch's attention.
+
+        Raises:
+            UnsupportedError: an option asks for what this platform lacks.
+        """
         require_registered()
-        if server_args.sampling_backend is None:
-            server_args.sampling_backend = "pytorch"
+        if server_args.attention_backend in (None, SGLANG_CPU_DEFAULT):
+            server_args.attention_backend = BACKEND_NAME
+        check_options(server_args)
 
     def init_backend(self) -> None:
         """Called in every worker before a model is made."""

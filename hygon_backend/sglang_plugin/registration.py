@@ -10,16 +10,23 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from hygon_backend import native
+from hygon_backend import counters, native
 from hygon_backend.engine_gate import UnsupportedEngineError
 from hygon_backend.sglang_plugin.version_gate import installed_version, refusal
 
 if TYPE_CHECKING:
+    from sglang.srt.managers.io_struct import GetInternalStateReqOutput
     from sglang.srt.model_executor.model_runner import ModelRunner
 
     from hygon_backend.sglang_plugin.attention import HygonAttentionBackend
 
 BACKEND_NAME = "hygon"
+
+INTERNAL_STATE = (
+    "sglang.srt.managers.scheduler_components.internal_state.SchedulerInternalStateController"
+    ".get_internal_state"
+)
+"""What a scheduler answers when asked for its state, hooked through SGLang's plugin interface."""
 
 
 def register_or_exit() -> None:
@@ -93,7 +100,14 @@ def create_backend(runner: ModelRunner) -> HygonAttentionBackend:
 def _register() -> None:
     from sglang.srt.arg_groups.choices import ATTENTION_BACKEND_CHOICES, add_attention_backend_choices
     from sglang.srt.layers.attention.attention_registry import register_attention_backend
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     if BACKEND_NAME not in ATTENTION_BACKEND_CHOICES:
         add_attention_backend_choices([BACKEND_NAME])
     register_attention_backend(BACKEND_NAME)(create_backend)
+    HookRegistry.register(INTERNAL_STATE, add_counters, HookType.AFTER)
+
+
+def add_counters(answer: GetInternalStateReqOutput, *_: object) -> None:
+    """Adds this process's operator calls to what SGLang tells about a scheduler (`/server_info`)."""
+    answer.internal_state["hygon_backend_calls"] = counters.snapshot()

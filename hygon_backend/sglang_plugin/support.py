@@ -11,6 +11,7 @@ from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
 from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 
 from hygon_backend.kv_layout import MAX_BLOCK_SIZE
+from hygon_backend.sglang_plugin.options import HND_REFUSAL, explain_page_size
 from hygon_backend.sglang_plugin.registration import BACKEND_NAME
 from hygon_backend.validation import CACHE_DTYPES, MAX_HEAD_SIZE, QUERY_DTYPES
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
     from sglang.srt.mem_cache.memory_pool import KVCache
     from sglang.srt.model_executor.model_runner import ModelRunner
-
-HND_VARIABLE = "SGLANG_USE_HND_KVCACHE"
 
 FORWARD_OPTIONS = ("sinks",)
 """Keyword arguments of a layer's call that the operators know."""
@@ -34,9 +33,11 @@ def explain_runner(runner: ModelRunner) -> str | None:
     if runner.dtype not in QUERY_DTYPES:
         return f"dtype is {runner.dtype}, but '{BACKEND_NAME}' supports {_names(QUERY_DTYPES)}"
     if not 1 <= runner.page_size <= MAX_BLOCK_SIZE:
-        return f"page_size is {runner.page_size}, but '{BACKEND_NAME}' supports 1 to {MAX_BLOCK_SIZE} tokens"
+        return explain_page_size(runner.page_size)
     if runner.kv_index_translator is not None and runner.kv_index_translator.is_translating:
-        return f"the unified memory pool is not supported by '{BACKEND_NAME}': it moves pages under the tables"
+        return (
+            f"the unified memory pool is not supported by '{BACKEND_NAME}': it moves pages under the tables"
+        )
     return explain_pool(runner.token_to_kv_pool, runner.page_size)
 
 
@@ -46,10 +47,7 @@ def explain_pool(pool: KVCache, page_size: int) -> str | None:
         parts = (pool.full_kv_pool, pool.swa_kv_pool)
         return next(filter(None, (explain_pool(part, page_size) for part in parts)), None)
     if getattr(pool, "use_hnd", False):
-        return (
-            f"{HND_VARIABLE} asks for head-major pages, but '{BACKEND_NAME}' reads token-major (bshd) pages: "
-            "unset it"
-        )
+        return HND_REFUSAL
     if type(pool) is not MHATokenToKVPool:
         return (
             f"the KV cache is a {type(pool).__name__}, but '{BACKEND_NAME}' reads an MHATokenToKVPool: choose "
@@ -82,9 +80,7 @@ def explain_layer(layer: RadixAttention) -> str | None:
     if layer.pos_encoding_mode != "NONE":
         return f"{name} has pos_encoding_mode {layer.pos_encoding_mode}, but '{BACKEND_NAME}' supports NONE"
     if layer.logit_cap and layer.logit_capping_method != "tanh":
-        return (
-            f"{name} has logit_capping_method {layer.logit_capping_method}, but '{BACKEND_NAME}' supports tanh"
-        )
+        return f"{name} has logit_capping_method {layer.logit_capping_method}, but '{BACKEND_NAME}' supports tanh"
     if layer.xai_temperature_len > 0:
         return f"{name} scales by temperature length, which '{BACKEND_NAME}' does not support"
     if layer.use_irope:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.greedy.prompts import CHATS
+from support.greedy.transformers_reference import TransformersReference
 from transformers import (
     BloomConfig,
     BloomForCausalLM,
@@ -20,8 +22,6 @@ from transformers import (
 )
 
 from tests.vllm_plugin.engines import run_engine
-from tests.vllm_plugin.prompts import CHATS
-from tests.vllm_plugin.transformers_reference import TransformersReference
 
 NEW_TOKENS = 24
 LOGPROB_ERROR = 1e-3
