@@ -81,7 +81,8 @@ class GraphState:
             result.cu_seqlens_q = self._cu_seqlens_q[: size + 1]
         elif not mode.is_decode_or_idle():
             raise UnsupportedError(
-                f"forward mode {mode.name} cannot run in a full graph: use --cuda-graph-backend-prefill disabled"
+                f"forward mode {mode.name} cannot run in a full graph: use "
+                "--cuda-graph-backend-prefill disabled"
             )
         spec_info = batch.spec_info
         if mode.is_target_verify() and spec_info is not None and spec_info.custom_mask is not None:

@@ -20,7 +20,7 @@ class PagePools:
     """
 
     def __init__(self, requests: ReqToTokenPool, pool: KVCache, page_size: int) -> None:
-        self._slots = requests.req_to_token
+        self._slots: torch.Tensor = requests.req_to_token
         self._pool = pool
         self.page_size = page_size
         self._window_pool = pool if isinstance(pool, SWAKVPool) and pool.swa_layer_nums > 0 else None
@@ -32,7 +32,7 @@ class PagePools:
 
     def in_window_pool(self, layer_id: int) -> bool:
         """Whether a layer's keys are in the pool of the sliding-window layers."""
-        return self._window_pool is not None and self._window_pool.layers_mapping[layer_id][1]
+        return self._window_pool is not None and bool(self._window_pool.layers_mapping[layer_id][1])
 
     @property
     def max_pages(self) -> int:
@@ -57,14 +57,17 @@ class PagePools:
         """The same pages as the window pool numbers them; None without a window pool."""
         if self._window_pool is None:
             return None
-        first_slots = block_table.long() * self.page_size
-        return (self._window_pool.translate_loc_from_full_to_swa(first_slots) // self.page_size).int()
+        slots: torch.Tensor = self._window_pool.translate_loc_from_full_to_swa(
+            block_table.long() * self.page_size
+        )
+        return (slots // self.page_size).int()
 
     def window_slots(self, slots: torch.Tensor | None) -> torch.Tensor | None:
         """Token slots as the window pool numbers them; None without a window pool."""
         if self._window_pool is None or slots is None:
             return None
-        return self._window_pool.translate_loc_from_full_to_swa(slots)
+        translated: torch.Tensor = self._window_pool.translate_loc_from_full_to_swa(slots)
+        return translated
 
     def caches(self, layer_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """A layer's keys and values `[num_pages, page_size, Hkv, D]`, views of the pool."""

@@ -35,7 +35,7 @@ def torchvision_library_loads() -> bool:
     if not library.is_file():
         return False
     try:
-        torch.ops.load_library(library)
+        torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     except OSError:
         return False
     return True

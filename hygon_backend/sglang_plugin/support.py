@@ -50,8 +50,8 @@ def explain_pool(pool: KVCache, page_size: int) -> str | None:
         return HND_REFUSAL
     if type(pool) is not MHATokenToKVPool:
         return (
-            f"the KV cache is a {type(pool).__name__}, but '{BACKEND_NAME}' reads an MHATokenToKVPool: choose "
-            "a plain decoder model and a --kv-cache-dtype of auto, bf16, fp8_e4m3 or fp8_e5m2"
+            f"the KV cache is a {type(pool).__name__}, but '{BACKEND_NAME}' reads an MHATokenToKVPool: use a "
+            "plain decoder model and a --kv-cache-dtype of auto, bf16, fp8_e4m3 or fp8_e5m2"
         )
     if pool.kv_cache_layout != "nhd":
         return f"the KV cache layout is {pool.kv_cache_layout}, but '{BACKEND_NAME}' reads nhd (bshd pages)"
@@ -72,15 +72,16 @@ def explain_layer(layer: RadixAttention) -> str | None:
         return f"{name} is a cross-attention layer, which '{BACKEND_NAME}' does not support"
     if layer.attn_type not in (AttentionType.DECODER, AttentionType.ENCODER_ONLY):
         return (
-            f"{name} has the attention type {layer.attn_type.value}, but '{BACKEND_NAME}' supports decoder and "
-            "encoder_only"
+            f"{name} has the attention type {layer.attn_type.value}, but '{BACKEND_NAME}' supports "
+            "decoder and encoder_only"
         )
     if is_encoder(layer) and layer.sliding_window_size > -1:
         return f"{name} is an encoder layer with a sliding window, which '{BACKEND_NAME}' does not support"
     if layer.pos_encoding_mode != "NONE":
         return f"{name} has pos_encoding_mode {layer.pos_encoding_mode}, but '{BACKEND_NAME}' supports NONE"
     if layer.logit_cap and layer.logit_capping_method != "tanh":
-        return f"{name} has logit_capping_method {layer.logit_capping_method}, but '{BACKEND_NAME}' supports tanh"
+        method = layer.logit_capping_method
+        return f"{name} has logit_capping_method {method}, but '{BACKEND_NAME}' supports tanh"
     if layer.xai_temperature_len > 0:
         return f"{name} scales by temperature length, which '{BACKEND_NAME}' does not support"
     if layer.use_irope:

@@ -1,0 +1,5 @@
+"""Fixtures of the SGLang suite."""
+
+from support.greedy.truth import model_dir, truth
+
+__all__ = ["model_dir", "truth"]
