@@ -2,55 +2,92 @@
 
 | what | why | how | which versions | when it can go |
 |---|---|---|---|---|
-| `torch.ops.torchvision.nms`, `.qnms` | SGLang imports torchvision for every model, also without images; PyPI's torchvision is built for CUDA, its library does not load beside a CPU torch, and importing it then fails on these operators | defined when the library does not load; raise when called | SGLang 0.5.23, torchvision 0.28 | when SGLang imports torchvision for image models only, or PyPI's torchvision loads beside a CPU torch |
+| `torchvision` | `sglang.srt.configs` imports the configurations of image models, and those import torchvision, whatever the model; PyPI's torchvision is built for CUDA and cannot be imported beside a CPU torch | modules without content, found only if no torchvision is installed; using anything from them raises | 0.5.23 | when SGLang imports torchvision for image models only |
 """  # noqa: E501 (a table row cannot be broken)
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
-
-import torch
 
 from hygon_backend.errors import UnsupportedError
 
-VISION_OPERATORS = ("nms", "qnms")
-
-_SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+ABSENT_PACKAGES = ("torchvision",)
 
 
 def install() -> None:
-    """Puts every stand-in in place that this machine needs; harmless when repeated."""
-    if not torchvision_library_loads():
-        define_vision_operators()
+    """Puts the stand-ins in place whose packages are not installed; harmless when repeated."""
+    missing = [name for name in ABSENT_PACKAGES if find_spec(name) is None]
+    if missing:
+        _let_transformers_look()
+        sys.meta_path.append(StandInFinder(missing))
 
 
-def torchvision_library_loads() -> bool:
-    """Whether torchvision's compiled operators are usable, or torchvision is not installed at all."""
-    spec = find_spec("torchvision")
-    if spec is None or spec.origin is None:
-        return True
-    library = Path(spec.origin).with_name("_C.so")
-    if not library.is_file():
-        return False
-    try:
-        torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
-    except OSError:
-        return False
-    return True
+def _let_transformers_look() -> None:
+    """Has transformers ask for torchvision while it is still absent; it remembers the answer."""
+    from transformers.utils import import_utils
+
+    import_utils.is_torchvision_available()
+    import_utils.is_torchvision_v2_available()
 
 
-def define_vision_operators() -> None:
-    """Defines the operators that importing torchvision looks for, unless real ones exist."""
-    for name in VISION_OPERATORS:
-        if not hasattr(torch.ops.torchvision, name):
-            torch.library.define(f"torchvision::{name}", _SIGNATURE)
-            torch.library.impl(f"torchvision::{name}", "default", _refuse_vision_operator)
+class StandIn:
+    """What a stand-in module gives for every name: it may be imported, and raises when it is used."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        self._refuse()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # what Python itself looks for, where absence is an answer
+            raise AttributeError(name)
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        package = self.__name__.partition(".")[0]
+        raise UnsupportedError(
+            f"{self.__name__} was used, but {package} is not installed: hygon_backend lets SGLang import it, "
+            f"since text models do without; install {package} for this torch to use what needs it"
+        )
 
 
-def _refuse_vision_operator(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> NoReturn:
-    raise UnsupportedError(
-        "non-maximum suppression of torchvision was called, but this torchvision's compiled operators do "
-        "not load beside this torch: install a torchvision that was built for it"
-    )
+class StandInModule(ModuleType):
+    """A package without content."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> StandIn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn(f"{self.__name__}.{name}")
+
+
+class StandInFinder(MetaPathFinder, Loader):
+    """Finds packages that nothing else found, and all modules in them."""
+
+    def __init__(self, packages: Sequence[str]) -> None:
+        self.packages = tuple(packages)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A spec for our packages, None for all others."""
+        if fullname.partition(".")[0] in self.packages:
+            return ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """An empty module."""
+        return StandInModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to run."""

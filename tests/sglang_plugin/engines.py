@@ -41,7 +41,11 @@ def engine_environment(**extra: str) -> dict[str, str]:
 
 
 def start(
-    model: Path, steps: list[dict[str, Any]], result: Path, environment: dict[str, str], engine: dict[str, Any]
+    model: Path,
+    steps: list[dict[str, Any]],
+    result: Path,
+    environment: dict[str, str],
+    engine: dict[str, Any],
 ) -> subprocess.CompletedProcess[str]:
     """Runs `engine_process.run` in a new interpreter; what it prints is in the returned object."""
     job = {"engine": ENGINE | {"model_path": str(model)} | engine, "steps": steps}
