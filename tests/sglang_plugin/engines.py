@@ -19,6 +19,7 @@ ENGINE = {
     "context_length": 4352,
     "max_total_tokens": 9216,
     "max_running_requests": 32,
+    "mem_fraction_static": 0.5,
     "random_seed": 0,
     "log_level": "info",
     "skip_tokenizer_init": True,
