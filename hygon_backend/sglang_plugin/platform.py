@@ -59,7 +59,3 @@ class HygonCpuPlatform(CpuDeviceMixin, SRTPlatform):
         if server_args.attention_backend in (None, SGLANG_CPU_DEFAULT):
             server_args.attention_backend = BACKEND_NAME
         check_options(server_args)
-
-    def init_backend(self) -> None:
-        """Called in every worker before a model is made."""
-        require_registered()
