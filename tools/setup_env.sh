@@ -102,9 +102,9 @@ install_sglang() {
 # What SGLang imports to serve a text model.
 install_sglang_dependencies() {
   pip_install IPython aiohttp anthropic cloudpickle compressed-tensors dill einops fastapi gguf \
-    interegular llguidance msgspec numpy openai openai-harmony orjson partial_json_parser pillow \
+    interegular jsonschema llguidance msgspec numpy openai openai-harmony orjson partial_json_parser pillow \
     prometheus-client psutil pybase64 pydantic python-dateutil python-multipart pyzmq regex requests \
-    safetensors scipy sentencepiece setproctitle tiktoken tokenizers tqdm transformers uvicorn uvloop \
+    safetensors scipy sentencepiece setproctitle soundfile tiktoken tokenizers tqdm transformers uvicorn uvloop \
     watchfiles xxhash zstandard
 }
 

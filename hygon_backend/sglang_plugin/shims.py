@@ -43,6 +43,7 @@ class StandIn:
         self.__name__ = name
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuses."""
         self._refuse()
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -22,7 +22,7 @@ def generate(engine: Engine, step: dict[str, Any]) -> dict[str, Any]:
         the new tokens of each prompt, their log-probabilities, how many prompt tokens came from the
         prefix cache and how often the request was retracted.
     """
-    sampling = {"temperature": 0, "max_new_tokens": step["max_tokens"], "ignore_eos": True}
+    sampling = {"temperature": 0, "max_new_tokens": step["max_tokens"]}
     outputs = engine.generate(input_ids=step["prompts"], sampling_params=sampling, return_logprob=True)
     info = [item["meta_info"] for item in outputs]
     return {

@@ -26,7 +26,9 @@ def make_pool(page_size: int, dtype: torch.dtype = torch.float32, **options: Any
     """SGLang's pool of one layer."""
     sizes = {"head_num": KV_HEADS, "head_dim": HEAD_SIZE, "layer_num": 1, "size": POOL_TOKENS}
     return MHATokenToKVPool(
-        **sizes | {"page_size": page_size, "dtype": dtype, "device": "cpu", "enable_memory_saver": False} | options
+        **sizes
+        | {"page_size": page_size, "dtype": dtype, "device": "cpu", "enable_memory_saver": False}
+        | options
     )
 
 

@@ -62,10 +62,10 @@ ALL_MODES = [
 ]
 
 
-def _check(mode: Mode, model_dir: Path, truth: Truth) -> None:
+def _check(mode: Mode, endless_model: Path, truth: Truth) -> None:
     step = {"do": "generate", "prompts": truth.prompts, "max_tokens": NEW_TOKENS}
     *runs, state = run_engine(
-        model_dir,
+        endless_model,
         [step] * mode.passes + [{"do": "state"}],
         environment=mode.environment,
         **mode.engine,
@@ -84,11 +84,13 @@ def _check(mode: Mode, model_dir: Path, truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_greedy_tokens_equal_transformers(mode: Mode, model_dir: Path, truth: Truth) -> None:
-    _check(mode, model_dir, truth)
+def test_greedy_tokens_equal_transformers(mode: Mode, endless_model: Path, truth: Truth) -> None:
+    _check(mode, endless_model, truth)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ALL_MODES, ids=lambda mode: mode.name)
-def test_greedy_tokens_equal_transformers_in_every_mode(mode: Mode, model_dir: Path, truth: Truth) -> None:
-    _check(mode, model_dir, truth)
+def test_greedy_tokens_equal_transformers_in_every_mode(
+    mode: Mode, endless_model: Path, truth: Truth
+) -> None:
+    _check(mode, endless_model, truth)
