@@ -35,7 +35,12 @@ def generate(engine: Engine, step: dict[str, Any]) -> dict[str, Any]:
 
 
 def converse(engine: Engine, step: dict[str, Any]) -> list[dict[str, Any]]:
-    """Holds a conversation: every turn's prompt is all that was said before and `turn`'s new tokens."""
+    """Holds a conversation: every turn's prompt is all that was said before and `turn`'s new tokens.
+
+    Returns:
+        per turn what `generate` does, the prompt and, under "cold", the same prompt's answer from an
+        empty cache.
+    """
     said: list[int] = []
     turns = []
     for turn in step["turns"]:
@@ -43,6 +48,9 @@ def converse(engine: Engine, step: dict[str, Any]) -> list[dict[str, Any]]:
         answer = generate(engine, {"prompts": [said], "max_tokens": step["max_tokens"]})
         turns.append(answer | {"prompt": said})
         said = said + answer["tokens"][0]
+    for turn in turns:
+        assert engine.flush_cache().success
+        turn["cold"] = generate(engine, {"prompts": [turn["prompt"]], "max_tokens": step["max_tokens"]})
     return turns
 
 
@@ -53,12 +61,7 @@ def state(engine: Engine, step: dict[str, Any]) -> dict[str, Any]:
     return {name: inner[name] for name in names}
 
 
-def flush(engine: Engine, step: dict[str, Any]) -> bool:
-    """Empties the prefix cache; SGLang refuses while something runs."""
-    return bool(engine.flush_cache().success)
-
-
-STEPS = {"generate": generate, "converse": converse, "state": state, "flush": flush}
+STEPS = {"generate": generate, "converse": converse, "state": state}
 
 
 def run(job: dict[str, Any]) -> list[Any]:
