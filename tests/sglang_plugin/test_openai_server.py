@@ -99,7 +99,11 @@ def test_concurrent_streams_with_some_aborted(server: Server, model_dir: Path) -
             assert await client.ask(session, url, "France") == alone["France"]
             async with session.get(f"{url}/server_info") as answer:
                 calls = (await answer.json())["internal_states"][0]["hygon_backend_calls"]
-            assert {name.partition("[")[0] for name in calls} == {"paged_decode", "prefix_prefill", "write_kv"}
+            assert {name.partition("[")[0] for name in calls} == {
+                "paged_decode",
+                "prefix_prefill",
+                "write_kv",
+            }
 
     asyncio.run(scenario())
     text = server.log.read_text()

@@ -18,9 +18,7 @@ from hygon_backend.sglang_plugin.attention import HygonAttentionBackend
 from tests.sglang_plugin.engines import refused_engine
 from tests.sglang_plugin.scene import Scene, make_layer, make_pool, make_runner
 
-HND = (
-    "SGLANG_USE_HND_KVCACHE asks for head-major pages, but 'hygon' reads token-major (bshd) pages: unset it"
-)
+HND = "SGLANG_USE_HND_KVCACHE asks for head-major pages, but 'hygon' reads token-major (bshd) pages: unset it"
 
 
 def test_head_major_pages_are_refused_before_a_process_starts(model_dir: Path) -> None:
@@ -117,7 +115,10 @@ def test_pools_that_lie_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch) -
     values = make_pool(16, v_head_dim=300)
     assert support.explain_pool(values, 16) == "v_head_dim is 300, but 'hygon' supports at most 256"
     odd = make_pool(16, size=2040)
-    assert support.explain_pool(odd, 16) == "the KV pool has 2040 tokens, but needs a multiple of the page size, 16"
+    assert (
+        support.explain_pool(odd, 16)
+        == "the KV pool has 2040 tokens, but needs a multiple of the page size, 16"
+    )
     whole = make_pool(16, torch.int8)
     assert "the KV cache holds torch.int8, but 'hygon' supports torch.float16" in str(
         support.explain_pool(whole, 16)
@@ -144,7 +145,8 @@ def changed_layer(**changes: object) -> object:
         ({"is_cross_attention": True}, "layer 0 is a cross-attention layer, which 'hygon' does not support"),
         (
             {"attn_type": AttentionType.DECODER_BIDIRECTIONAL},
-            "layer 0 has the attention type decoder_bidirectional, but 'hygon' supports decoder and encoder_only",
+            "layer 0 has the attention type decoder_bidirectional, but 'hygon' supports decoder and "
+            "encoder_only",
         ),
         (
             {"attn_type": AttentionType.ENCODER_ONLY, "sliding_window_size": 4},

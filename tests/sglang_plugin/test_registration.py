@@ -55,8 +55,14 @@ def launch(
     [
         ((), "hygon hygon"),
         (("--attention-backend", "hygon"), "hygon hygon"),
-        (("--attention-backend", "torch_native", "--decode-attention-backend", "hygon"), "torch_native hygon"),
-        (("--attention-backend", "torch_native", "--prefill-attention-backend", "hygon"), "hygon torch_native"),
+        (
+            ("--attention-backend", "torch_native", "--decode-attention-backend", "hygon"),
+            "torch_native hygon",
+        ),
+        (
+            ("--attention-backend", "torch_native", "--prefill-attention-backend", "hygon"),
+            "hygon torch_native",
+        ),
     ],
 )
 def test_the_flag_chooses(options: tuple[str, ...], backends: str, model_dir: Path, tmp_path: Path) -> None:
