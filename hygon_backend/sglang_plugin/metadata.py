@@ -55,9 +55,7 @@ def build(batch: ForwardBatch, pools: PagePools) -> HygonMetadata:
     if mode.is_decode_or_idle() or mode.is_target_verify():
         seq_lens = batch.seq_lens + draft_tokens
     elif mode.is_dllm_extend():
-        raise UnsupportedError(
-            "diffusion language models need bidirectional attention, which is not supported"
-        )
+        raise UnsupportedError("diffusion language models are not supported: they attend to both sides")
     else:
         seq_lens = batch.extend_prefix_lens + batch.extend_seq_lens
     longest = None

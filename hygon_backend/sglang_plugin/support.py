@@ -35,9 +35,7 @@ def explain_runner(runner: ModelRunner) -> str | None:
     if not 1 <= runner.page_size <= MAX_BLOCK_SIZE:
         return explain_page_size(runner.page_size)
     if runner.kv_index_translator is not None and runner.kv_index_translator.is_translating:
-        return (
-            f"the unified memory pool is not supported by '{BACKEND_NAME}': it moves pages under the tables"
-        )
+        return f"the unified memory pool moves pages around, which '{BACKEND_NAME}' does not follow"
     return explain_pool(runner.token_to_kv_pool, runner.page_size)
 
 

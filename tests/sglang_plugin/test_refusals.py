@@ -123,7 +123,8 @@ def test_pools_that_lie_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch) -
     assert "the KV cache holds torch.int8, but 'hygon' supports torch.float16" in str(
         support.explain_pool(whole, 16)
     )
-    major = make_pool(16, kv_cache_layout="page_major")
+    major = make_pool(16)
+    major.kv_cache_layout = "page_major"
     assert support.explain_pool(major, 16) == (
         "the KV cache layout is page_major, but 'hygon' reads nhd (bshd pages)"
     )
