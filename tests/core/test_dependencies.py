@@ -192,3 +192,4 @@ class TestTheChecksCanFail:
     def test_there_is_something_to_check(self) -> None:
         names = [describe(path)[0] for path in python_files()]
         assert {"hygon_backend", "hygon_backend.ops", "hygon_backend.torch_path.gather"} <= set(names)
+        assert {f"hygon_backend.{adapter}.attention" for adapter in ADAPTERS} <= set(names)

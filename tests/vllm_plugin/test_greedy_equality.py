@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.greedy.truth import NEW_TOKENS, Truth
 
-from tests.vllm_plugin.conftest import NEW_TOKENS, Truth
 from tests.vllm_plugin.engines import run_engine
 
 MAX_MODEL_LEN = 4352

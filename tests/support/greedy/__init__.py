@@ -1,0 +1,1 @@
+"""Helpers of the engine suites: the model, the prompts and what transformers makes of them."""
