@@ -38,7 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         context_length=MAX_MODEL_LEN,
         page_size=PAGE_SIZE,
         max_total_tokens=KV_CACHE_TOKENS,
-        schedule_policy="lpm",  # of requests that share a prefix one goes first, the others find it cached
         attention_backend="hygon",
         random_seed=0,
         log_level="error",
@@ -47,6 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokenizer = engine.tokenizer_manager.tokenizer
 
     def chat(chats: list[Chat], max_tokens: int) -> list[Answer]:
+        # SGLang computes all prompts that arrive together before it caches any: one goes ahead, and the
+        # others find its prefix.
+        return [*answer(chats[:1], max_tokens), *(answer(chats[1:], max_tokens) if chats[1:] else [])]
+
+    def answer(chats: list[Chat], max_tokens: int) -> list[Answer]:
         prompts = [
             tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
             for messages in chats
