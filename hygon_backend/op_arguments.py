@@ -55,7 +55,7 @@ def score_rules(
     validation.check_per_head("alibi_slopes", alibi_slopes, q.shape[-2], q.device)
     return ScoreRules(
         scale=validation.softmax_scale(scale, sizes.head_size),
-        causal=causal,
+        causal=validation.causal_mask(causal),
         window=validation.window_size(window, causal),
         softcap=validation.soft_cap(softcap),
         sinks=sinks,

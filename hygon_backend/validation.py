@@ -39,9 +39,11 @@ def check_tensor(
     dtypes: tuple[torch.dtype, ...],
     device: torch.device | None = None,
 ) -> None:
-    """Checks that an argument is a tensor of the given shape (None: any size), dtype and device."""
+    """Checks that an argument is a dense tensor of the given shape (None: any size), dtype and device."""
     if not isinstance(tensor, torch.Tensor):
         raise reject(name, type(tensor).__name__, "a tensor")
+    if tensor.layout is not torch.strided:
+        raise reject(f"the layout of {name}", tensor.layout, "torch.strided")
     expected = "[" + ", ".join("any" if size is None else str(size) for size in shape) + "]"
     fits = tensor.dim() == len(shape) and all(
         want is None or want == have for want, have in zip(shape, tensor.shape, strict=True)
@@ -128,6 +130,13 @@ def soft_cap(softcap: float | None) -> float | None:
     if softcap and not _SMALLEST <= softcap <= _LARGEST:
         raise reject("softcap", softcap, f"0 (off), or {_SMALLEST:.3g} to {_LARGEST:.3g}")
     return float(softcap) or None
+
+
+def causal_mask(causal: bool) -> bool:
+    """Returns whether the causal mask applies."""
+    if not isinstance(causal, bool):
+        raise reject("causal", repr(causal), "True or False")
+    return causal
 
 
 def window_size(window: int | None, causal: bool) -> int | None:
