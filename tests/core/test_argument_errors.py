@@ -471,3 +471,12 @@ def test_copy_blocks_takes_a_list() -> None:
     call = CALLS["copy_blocks"]() | {"caches": torch.ones(6, 4, 2, 8)}
     with pytest.raises(InvalidArgumentError, match="caches is Tensor, but must be a list"):
         ops.copy_blocks(**call)  # type: ignore[arg-type]
+
+
+def test_refuses_tensors_without_strides() -> None:
+    call = CALLS["prefix_prefill"]()
+    query = call["q"]
+    assert isinstance(query, torch.Tensor)
+    message = "the layout of q is torch.sparse_coo, but must be torch.strided"
+    with pytest.raises(InvalidArgumentError, match=message):
+        ops.prefix_prefill(**{**call, "q": query.to_sparse()})
