@@ -232,10 +232,6 @@ PREFILL_CASES: list[Case] = [
     ({"q": torch.ones(6, 4, 16)}, "the shape of q is [6, 4, 16], but must be [any, 4, 8]"),
     ({"q": torch.ones(6, 4, 8).double()}, f"the dtype of q is torch.float64, but must be {CACHE}"),
     ({"q": torch.ones(6, 3, 8)}, "the number of query heads is 3, but must be a multiple of the 2 KV heads"),
-    (
-        {"q": torch.ones(6, 4, 8).to_sparse()},
-        "the layout of q is torch.sparse_coo, but must be torch.strided",
-    ),
     ({"causal": "no"}, "causal is 'no', but must be True or False"),
     ({"causal": False, "window": 4}, "window is 4, but causal is False: a window needs a causal mask"),
     *mask_cases(),
