@@ -11,6 +11,8 @@ from transformers import (
     BloomForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -33,6 +35,17 @@ def gemma2() -> PreTrainedModel:
         query_pre_attn_scalar=32, max_position_embeddings=512,
     )  # fmt: skip
     return Gemma2ForCausalLM(config)
+
+
+def gemma3() -> PreTrainedModel:
+    """Two layers with a sliding window of 32, one with full attention; one KV head."""
+    config = Gemma3TextConfig(
+        **COMMON, hidden_size=128, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=32, sliding_window=32, query_pre_attn_scalar=32,
+        max_position_embeddings=512,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    )  # fmt: skip
+    return Gemma3ForCausalLM(config)
 
 
 def mistral() -> PreTrainedModel:
