@@ -28,10 +28,14 @@ COMMON = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_t
 
 
 def gemma2() -> PreTrainedModel:
-    """Alternating sliding windows of 32 and full attention, logit softcap."""
+    """Alternating sliding windows of 32 and full attention, logit softcap.
+
+    Its final logits go uncapped: SGLang has no form of that cap for the CPU.
+    """
     config = Gemma2Config(
         **COMMON, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, head_dim=32, sliding_window=32, attn_logit_softcapping=5.0,
+        final_logit_softcapping=None,
         query_pre_attn_scalar=32, max_position_embeddings=512,
     )  # fmt: skip
     return Gemma2ForCausalLM(config)
