@@ -17,6 +17,7 @@ from tests.sglang_plugin.engines import engine_environment
 
 PAGE_SIZE = 16
 ABORTS = 3
+CACHED, ABORTED = "sglang:cached_tokens_total", "sglang:num_aborted_requests_total"
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +71,13 @@ def test_concurrent_streams_with_some_aborted(server: Server, model_dir: Path) -
             alone = {name: await client.ask(session, url, name) for name in client.COUNTRIES}
             # So small a model does not know every capital; what counts is that load changes no answer.
             assert "Paris" in alone["France"]
-            assert (await load(session, url))["num_used_tokens"] > 0, "the cache keeps what was computed"
+            hits = await client.metric(session, url, CACHED)
+            assert hits > 0, "the cache keeps what was computed"
             assert await flush(session, url) == 200
             assert (await load(session, url))["num_used_tokens"] == 0
+            assert await client.ask(session, url, "France") == alone["France"]
+            assert await client.metric(session, url, CACHED) == hits, "a flushed cache has nothing to give"
 
-            hits = await client.metric(session, url, "sglang:cached_tokens_total")
             asked = [client.COUNTRIES[index % len(client.COUNTRIES)] for index in range(client.STREAMS)]
             leavers = [asyncio.create_task(client.ask_and_leave(session, url)) for _ in range(ABORTS)]
             streams = [asyncio.create_task(client.ask(session, url, name)) for name in asked]
@@ -86,12 +89,12 @@ def test_concurrent_streams_with_some_aborted(server: Server, model_dir: Path) -
                 assert text == alone[name], (name, text, alone[name])
 
             await wait_until_idle(session, url)
-            rise = await client.metric(session, url, "sglang:cached_tokens_total") - hits
+            assert (await load(session, url))["num_used_tokens"] == 0, "only the cache holds pages"
+            rise = await client.metric(session, url, CACHED) - hits
             prefix = client.shared_prefix(model_dir, PAGE_SIZE)
             assert prefix >= 2 * PAGE_SIZE
-            # The first batch finds nothing in the flushed cache, most later requests the shared prefix.
-            assert rise >= client.STREAMS // 2 * prefix, rise
-            aborted = await client.metric(session, url, "sglang:num_aborted_requests_total")
+            assert rise >= (client.STREAMS + ABORTS) * prefix, rise
+            aborted = await client.metric(session, url, ABORTED)
             assert aborted == ABORTS
 
             assert await flush(session, url) == 200

@@ -11,6 +11,8 @@ from transformers import (
     BloomForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -26,13 +28,28 @@ COMMON = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_t
 
 
 def gemma2() -> PreTrainedModel:
-    """Alternating sliding windows of 32 and full attention, logit softcap."""
+    """Alternating sliding windows of 32 and full attention, logit softcap.
+
+    Its final logits go uncapped: SGLang has no form of that cap for the CPU.
+    """
     config = Gemma2Config(
         **COMMON, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, head_dim=32, sliding_window=32, attn_logit_softcapping=5.0,
+        final_logit_softcapping=None,
         query_pre_attn_scalar=32, max_position_embeddings=512,
     )  # fmt: skip
     return Gemma2ForCausalLM(config)
+
+
+def gemma3() -> PreTrainedModel:
+    """Two layers with a sliding window of 32, one with full attention; one KV head."""
+    config = Gemma3TextConfig(
+        **COMMON, hidden_size=128, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=32, sliding_window=32, query_pre_attn_scalar=32,
+        max_position_embeddings=512,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    )  # fmt: skip
+    return Gemma3ForCausalLM(config)
 
 
 def mistral() -> PreTrainedModel:
