@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from hygon_backend import validation
@@ -75,12 +77,19 @@ def outputs(
     out: torch.Tensor | None,
     lse: torch.Tensor | None,
     return_lse: bool,
+    also_read: Mapping[str, object],
     dtype: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Checks the caller's output buffers, or allocates them; `dtype` is the output's, q's when None."""
+    """Checks the caller's output buffers, or allocates them; `dtype` is the output's, q's when None.
+
+    What the call reads beside q and the cache is in `also_read`; only tensors among it matter. A kernel that
+    overwrote its own table would follow what it wrote.
+    """
     dtype = dtype or q.dtype
     shape = (*q.shape[:-1], head_size_v)
     inputs = {"q": q, "k_cache": cache.k_cache, "v_cache": cache.v_cache}
+    if out is not None or lse is not None:
+        inputs |= {name: item for name, item in also_read.items() if isinstance(item, torch.Tensor)}
     if out is None:
         out = q.new_empty(shape, dtype=dtype)
     else:

@@ -96,7 +96,15 @@ def paged_decode(
     op_arguments.check_table(block_table, seq_lens, q.shape[0], q.device)
     rules = op_arguments.score_rules(q, sizes, scale, True, window, softcap, sinks, alibi_slopes)
     parts = validation.partition_size(partition_size)
-    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse)
+    reads = {
+        "block_table": block_table,
+        "seq_lens": seq_lens,
+        "sinks": sinks,
+        "alibi_slopes": alibi_slopes,
+        "k_scale": k_scale,
+        "v_scale": v_scale,
+    }
+    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, reads)
     if op_arguments.values_are_free(q, validate):
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
     if validate:

@@ -93,7 +93,19 @@ def prefix_prefill(
     mask = _custom_mask(custom_mask, mask_indptr, causal, num_seqs, q.device)
     parts = validation.partition_size(partition_size)
     dtype = _out_dtype(q, k_cache, out)
-    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, dtype)
+    reads = {
+        "block_table": block_table,
+        "cu_seqlens_q": cu_seqlens_q,
+        "seq_lens": seq_lens,
+        "sinks": sinks,
+        "alibi_slopes": alibi_slopes,
+        "q_scale": q_scale,
+        "k_scale": k_scale,
+        "v_scale": v_scale,
+        "custom_mask": custom_mask,
+        "mask_indptr": mask_indptr,
+    }
+    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, reads, dtype)
     if op_arguments.values_are_free(q, validate):
         validation.check_offsets("cu_seqlens_q", cu_seqlens_q, q.shape[0], "the rows of q")
         validation.check_lengths(seq_lens, block_table, sizes.block_size)
@@ -186,7 +198,19 @@ def ragged_prefill(
     mask = _custom_mask(custom_mask, mask_indptr, causal, num_seqs, q.device)
     parts = validation.partition_size(partition_size)
     dtype = _out_dtype(q, k_buffer, out)
-    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, dtype)
+    reads = {
+        "qo_indptr": qo_indptr,
+        "kv_indptr": kv_indptr,
+        "kv_indices": kv_indices,
+        "sinks": sinks,
+        "alibi_slopes": alibi_slopes,
+        "q_scale": q_scale,
+        "k_scale": k_scale,
+        "v_scale": v_scale,
+        "custom_mask": custom_mask,
+        "mask_indptr": mask_indptr,
+    }
+    out, lse = op_arguments.outputs(q, cache, sizes.head_size_v, out, lse, return_lse, reads, dtype)
     if op_arguments.values_are_free(q, validate):
         validation.check_offsets("qo_indptr", qo_indptr, q.shape[0], "the rows of q")
         validation.check_offsets("kv_indptr", kv_indptr, kv_indices.shape[0], "the size of kv_indices")

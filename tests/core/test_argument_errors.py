@@ -476,3 +476,27 @@ def test_refuses_tensors_without_strides() -> None:
     message = "the layout of q is torch.sparse_coo, but must be torch.strided"
     with pytest.raises(InvalidArgumentError, match=message):
         ops.prefix_prefill(**{**call, "q": query.to_sparse()})
+
+
+@pytest.mark.parametrize(
+    ("operator", "table"),
+    [
+        ("paged_decode", "block_table"),
+        ("paged_decode", "seq_lens"),
+        ("prefix_prefill", "cu_seqlens_q"),
+        ("ragged_prefill", "kv_indices"),
+    ],
+)
+def test_refuses_to_write_over_what_it_reads(operator: str, table: str) -> None:
+    """A kernel would follow indices that it has overwritten."""
+    call = CALLS[operator]()
+    lse, indices = call["lse"], call[table]
+    assert isinstance(lse, torch.Tensor)
+    assert isinstance(indices, torch.Tensor)
+    memory = torch.zeros(256)
+    over = memory[: lse.numel()].view(lse.shape)
+    aliased = memory.view(torch.int32)[: indices.numel()].view(indices.shape)
+    aliased.copy_(indices)
+    with pytest.raises(InvalidArgumentError, match=f"lse is overlapping {table} in memory"):
+        getattr(ops, operator)(**{**call, "lse": over, table: aliased})
+    assert torch.equal(aliased, indices.int())
