@@ -54,7 +54,7 @@ def prefix_prefill(
         block_table: see `paged_decode`.
         cu_seqlens_q: `[num_seqs + 1]` int32/int64, from 0, never falling.
         seq_lens: `[num_seqs]` int32/int64 key counts, new tokens included.
-        scale: see `paged_decode`.
+        scale: see `paged_decode`. The kernels weigh keys exactly for logits up to 2^30 in magnitude.
         layout: see `paged_decode`.
         causal: apply the shifted causal mask; False lets every query see every key.
         partition_size: see `paged_decode`, like all further arguments that are not described here.

@@ -28,6 +28,9 @@ MASK_DTYPES = (torch.bool, torch.uint8)
 MAX_HEAD_SIZE = 256
 """Largest head size; sizes the kernels have no tile for are padded to the next one."""
 
+MAX_SEQ_LEN = 1 << 30
+"""Keys of the longest sequence: positions have 31 bits, and a kernel steps past the last one."""
+
 PARTITION_VARIABLE = "PA_PARTITION_SIZE"
 """Environment variable that overrides the partition size of every call, as in the vendor's code."""
 
@@ -44,6 +47,8 @@ def check_tensor(
         raise reject(name, type(tensor).__name__, "a tensor")
     if tensor.layout is not torch.strided:
         raise reject(f"the layout of {name}", tensor.layout, "torch.strided")
+    if tensor.is_neg():
+        raise reject(name, "a view that stands for its negative", "resolved: torch.resolve_neg(tensor)")
     expected = "[" + ", ".join("any" if size is None else str(size) for size in shape) + "]"
     fits = tensor.dim() == len(shape) and all(
         want is None or want == have for want, have in zip(shape, tensor.shape, strict=True)
@@ -85,6 +90,8 @@ def check_scale(name: str, scale: Scale, num_kv_heads: int, device: torch.device
     if scale is None:
         return
     if isinstance(scale, torch.Tensor):
+        if scale.layout is not torch.strided:
+            raise reject(f"the layout of {name}", scale.layout, "torch.strided")
         if scale.numel() not in (1, num_kv_heads) or scale.dim() > 1:
             allowed = "[] or [1]" if num_kv_heads == 1 else f"[], [1] or [{num_kv_heads}]"
             raise reject(f"the shape of {name}", list(scale.shape), allowed)
@@ -198,8 +205,8 @@ def _address_range(tensor: torch.Tensor) -> tuple[int, int]:
 
 def check_lengths(seq_lens: torch.Tensor, block_table: torch.Tensor, block_size: int) -> None:
     """Reads the lengths: none negative, none longer than the table can address."""
-    capacity = block_table.shape[1] * block_size
-    wrong = (seq_lens < 0) | (seq_lens > capacity)
+    capacity = min(block_table.shape[1] * block_size, MAX_SEQ_LEN)
+    wrong = (seq_lens.long() < 0) | (seq_lens.long() > capacity)
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])
         raise reject(
@@ -245,11 +252,12 @@ def check_mask_offsets(
 ) -> None:
     """Reads the offsets of a custom mask: every sequence's `q_len * kv_len` entries lie within it."""
     num_seqs = seq_lens.shape[0]
-    ends = mask_indptr[:num_seqs].long() + cu_seqlens_q.diff().long() * seq_lens.long()
-    wrong = ((mask_indptr[:num_seqs] < 0) | (ends > mask_size)).nonzero().flatten()
+    needs = cu_seqlens_q.diff().long() * seq_lens.long()
+    starts = mask_indptr[:num_seqs].long()
+    wrong = ((starts < 0) | (starts > mask_size - needs)).nonzero().flatten()
     if wrong.numel():
         row = int(wrong[0])
-        needed = int(ends[row] - mask_indptr[row])
+        needed = int(needs[row])
         raise reject(
             f"mask_indptr[{row}]",
             int(mask_indptr[row]),

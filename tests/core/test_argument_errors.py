@@ -233,6 +233,11 @@ PREFILL_CASES: list[Case] = [
     ({"q": torch.ones(6, 4, 8).double()}, f"the dtype of q is torch.float64, but must be {CACHE}"),
     ({"q": torch.ones(6, 3, 8)}, "the number of query heads is 3, but must be a multiple of the 2 KV heads"),
     ({"causal": "no"}, "causal is 'no', but must be True or False"),
+    (
+        {"custom_mask": torch.ones(48).bool(), "mask_indptr": torch.tensor([2**63 - 1, 45])},
+        "mask_indptr[0] is 9223372036854775807, but must be at least 0, "
+        "and 45 below the size of custom_mask, 48",
+    ),
     ({"causal": False, "window": 4}, "window is 4, but causal is False: a window needs a causal mask"),
     *mask_cases(),
     ({"q_scale": torch.ones(2)}, "the shape of q_scale is [2], but must be [] or [1]"),
@@ -500,3 +505,27 @@ def test_refuses_to_write_over_what_it_reads(operator: str, table: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"lse is overlapping {table} in memory"):
         getattr(ops, operator)(**{**call, "lse": over, table: aliased})
     assert torch.equal(aliased, indices.int())
+
+
+def test_refuses_views_that_stand_for_their_negative() -> None:
+    call = CALLS["paged_decode"]()
+    negative = torch._neg_view(call["q"])
+    with pytest.raises(InvalidArgumentError, match="q is a view that stands for its negative"):
+        ops.paged_decode(**{**call, "q": negative})
+
+
+def test_refuses_sparse_scales() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"the layout of k_scale is torch\.sparse_coo"):
+        ops.paged_decode(**{**CALLS["paged_decode"](), "k_scale": torch.ones(1).to_sparse()})
+
+
+def test_lengths_are_compared_in_64_bits() -> None:
+    """A table with room for 2^31 keys takes short int32 lengths, and none past the longest allowed."""
+    cache = torch.zeros(1, 256, 1, 8)
+    table = torch.zeros(1, 1, dtype=torch.int32).expand(1, 1 << 23)
+    out = ops.paged_decode(torch.ones(1, 1, 8), cache, cache, table, torch.tensor([8], dtype=torch.int32))
+    assert isinstance(out, torch.Tensor)
+    with pytest.raises(
+        InvalidArgumentError, match=r"seq_lens\[0\] is 2147483653, but must be 0 to 1073741824"
+    ):
+        ops.paged_decode(torch.ones(1, 1, 8), cache, cache, table, torch.tensor([2**31 + 5]))

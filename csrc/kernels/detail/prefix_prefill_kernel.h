@@ -7,10 +7,10 @@
 // code, and waves leave out stages that none of their rows sees.
 //
 // Budget a block: 4 waves; 128 rows at head sizes up to 128, 64 above; the stages are those of
-// arch/prefill_tiling.h. LDS 32 KB on waves of 64 (24 KB at head size 192), for two stages of keys and values. On
-// NVIDIA's waves of 32 two stages take 64 KB and the queries 32 KB at head size 128 (64 KB at 64 without
-// queries, 96 KB at 256). Registers a lane at head size 128: accumulators 64 on wave 64 and 128 on wave 32,
-// queries 32 on wave 64, scores 16 (32).
+// arch/prefill_tiling.h. LDS 32 KB on waves of 64 (24 KB at head size 192), for two stages of keys and
+// values. On NVIDIA's waves of 32 two stages take 64 KB and the queries 32 KB at head size 128 (64 KB at 64
+// without queries, 96 KB at 256). Registers a lane at head size 128: accumulators 64 on wave 64 and 128 on
+// wave 32, queries 32 on wave 64, scores 16 (32).
 #ifndef HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_KERNEL_H_
 #define HYGON_BACKEND_CSRC_KERNELS_DETAIL_PREFIX_PREFILL_KERNEL_H_
 
