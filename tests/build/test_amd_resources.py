@@ -29,6 +29,9 @@ PAGE = REPOSITORY / "docs" / "amd_resources.md"
 
 REFRESH = "run `make amd` and commit benchmarks/results/amd_resources.json and docs/amd_resources.md"
 
+# Asks the runtime about the device and launches nothing, so it has no row in the table.
+HOST_ONLY = {"device_facts.hip"}
+
 
 @pytest.fixture(autouse=True)
 def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +62,7 @@ def test_no_kernel_breaks_a_limit(kernels: list[KernelResources]) -> None:
 @pytest.mark.timeout(2400)
 def test_every_source_is_compiled_for_every_chip(kernels: list[KernelResources]) -> None:
     sources = {path.name for path in (REPOSITORY / "csrc" / "kernels").glob("*.hip")}
+    sources -= HOST_ONLY
     for arch in ARCHS:
         assert {kernel.source for kernel in kernels if kernel.arch == arch} == sources
 
