@@ -19,7 +19,11 @@ setuptools.setup(
         setuptools.Extension(
             "hygon_backend._C",
             # Sorted, so that a build does not depend on the order of a directory.
-            sources=sorted(str(path) for path in Path("csrc").glob("bindings*.cpp")),
+            sources=sorted(
+                str(path)
+                for pattern in ("bindings*.cpp", "cache/*.cpp")
+                for path in Path("csrc").glob(pattern)
+            ),
             language="c++",
         )
     ],

@@ -44,7 +44,9 @@ class BuildExtension(build_ext):
         kernels = sorted(KERNEL_DIR.glob("*.hip")) if toolchain.device else []
         info = self._build_info(selection, toolchain, kernels)
         header = write_header(info, temp / "generated")
-        jobs = _jobs(ext, toolchain, kernels, temp, include_dirs=(str(header.parent), pybind11_include))
+        jobs = _jobs(
+            ext, toolchain, kernels, temp, include_dirs=(str(_CSRC), str(header.parent), pybind11_include)
+        )
         objects = compile_all(jobs, [header, *_CSRC.rglob("*.h")], workers)
 
         library = Path(self.get_ext_fullpath(ext.name))

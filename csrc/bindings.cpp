@@ -1,5 +1,5 @@
 // The Python module hygon_backend._C. Kernels and cache know nothing of Python: what translates
-// between the two lives here and in bindings_*.cpp, one file a kernel.
+// between the two lives here and in bindings_*.cpp, one file a kernel and one for the cache.
 #include <pybind11/pybind11.h>
 
 #include "hygon_build_info.h"
@@ -9,9 +9,12 @@
 #include "kernels/wave_probe.h"
 #endif
 
-// The tests build the same module a second time, over emulated kernels and under a name of its own.
+// The tests build the same module a second time, over emulated kernels, under a name of its own and without
+// the cache.
 #ifndef HYGON_MODULE_NAME
 #define HYGON_MODULE_NAME _C
+#define HYGON_HAS_CACHE 1
+#include "bindings_cache.h"
 #endif
 
 namespace py = pybind11;
@@ -47,6 +50,9 @@ py::dict BuildInfo() {
 PYBIND11_MODULE(HYGON_MODULE_NAME, module) {
   module.doc() = "Native part of hygon_backend.";
   module.def("build_info", &hygon_backend::BuildInfo, "How this module was built.");
+#if HYGON_HAS_CACHE
+  hygon_backend::BindCache(module);
+#endif
 #if HYGON_HAS_DEVICE_KERNELS
   module.def("probe_wave_width", &hygon_backend::ProbeWaveWidth, py::call_guard<py::gil_scoped_release>(),
              "Number of lanes in a wave of the current device, as seen by a kernel.");

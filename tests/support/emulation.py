@@ -66,7 +66,8 @@ def build() -> Path:
         compiler = shlex.split(os.environ.get("CXX", "g++"))
         version = run_tool([*compiler, "--version"]).stdout.partition("\n")[0]
         kernels = sorted(_KERNELS.glob("*.hip"))
-        sources = [*kernels, *sorted(_CSRC.glob("bindings*.cpp")), *sorted(_SHIM.glob("*.cpp"))]
+        bindings = sorted(set(_CSRC.glob("bindings*.cpp")) - {_CSRC / "bindings_cache.cpp"})
+        sources = [*kernels, *bindings, *sorted(_SHIM.glob("*.cpp"))]
         write_header(
             BuildInfo("0", "host", ("wave64",), f"{version} (emulated)", [k.stem for k in kernels]),
             _GENERATED,
