@@ -94,11 +94,15 @@ class RadixCache:
         Where it ends within a node, the node is split. Namespaces keep sequences apart whose keys and values
         differ although their tokens do not (another adapter, another tenant).
         """
-        length, node = self._tree.match_prefix(lendable(tokens), namespace)
-        slots = torch.empty(length, dtype=torch.int64)
-        if length:
-            self._tree.copy_slots(node, slots.data_ptr())
-        return MatchResult(length, slots, node)
+        length, node = self.find_prefix(tokens, namespace)
+        return MatchResult(length, self.path_slots(node), node)
+
+    def find_prefix(self, tokens: Int64s, namespace: str = "") -> tuple[int, int]:
+        """Does what `match_prefix` does, but leaves the slots out.
+
+        Returns (length, node); `path_slots(node)` reads the slots when they are wanted.
+        """
+        return self._tree.match_prefix(lendable(tokens), namespace)
 
     def match_length(self, tokens: Int64s, namespace: str = "") -> int:
         """Length of the longest known prefix; changes nothing, not even who was used last."""

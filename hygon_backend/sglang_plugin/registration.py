@@ -16,6 +16,8 @@ from hygon_backend.sglang_plugin.version_gate import installed_version, refusal
 
 if TYPE_CHECKING:
     from sglang.srt.managers.io_struct import GetInternalStateReqOutput
+    from sglang.srt.mem_cache.base_prefix_cache import BasePrefixCache
+    from sglang.srt.mem_cache.registry import TreeCacheBuildContext
     from sglang.srt.model_executor.model_runner import ModelRunner
 
     from hygon_backend.sglang_plugin.attention import HygonAttentionBackend
@@ -97,14 +99,24 @@ def create_backend(runner: ModelRunner) -> HygonAttentionBackend:
     return HygonAttentionBackend(runner)
 
 
+def create_radix_cache(context: TreeCacheBuildContext) -> BasePrefixCache:
+    """Makes the prefix cache of a scheduler; SGLang calls this where the flag names us."""
+    from hygon_backend.sglang_plugin import radix
+
+    return radix.create_radix_cache(context)
+
+
 def _register() -> None:
     from sglang.srt.arg_groups.choices import ATTENTION_BACKEND_CHOICES, add_attention_backend_choices
     from sglang.srt.layers.attention.attention_registry import register_attention_backend
+    from sglang.srt.mem_cache.registry import get_radix_cache_factory, register_radix_cache_backend
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     if BACKEND_NAME not in ATTENTION_BACKEND_CHOICES:
         add_attention_backend_choices([BACKEND_NAME])
     register_attention_backend(BACKEND_NAME)(create_backend)
+    if get_radix_cache_factory(BACKEND_NAME) is None:
+        register_radix_cache_backend(BACKEND_NAME, create_radix_cache)
     HookRegistry.register(INTERNAL_STATE, add_counters, HookType.AFTER)
 
 
